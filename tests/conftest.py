@@ -56,7 +56,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("postgres") is not None:
             item.user_properties.append(("database", "PostgreSQL"))
-        if not isinstance(item, pytest.Function) or item.path.relative_to(_TESTS).parts[0] not in _FROM_OUTSIDE:
+        folder = next(iter(item.path.relative_to(_TESTS).parent.parts), "")
+        if not isinstance(item, pytest.Function) or folder not in _FROM_OUTSIDE:
             continue
         if not _DATABASES.isdisjoint(_parameters(item)):
             cases[item.parent, item.originalname].append(item)
@@ -76,8 +77,8 @@ def pytest_collection_finish() -> None:
 _TESTS = Path(__file__).parent
 
 _FROM_OUTSIDE = {
-    "api", "artifacts", "chaos", "checkup", "contract", "internal", "live", "outbox", "promises", "retention",
-    "schedules", "services", "webhooks", "worker",
+    "", "access", "api", "artifacts", "chaos", "checkup", "contract", "internal", "live", "operations", "promises",
+    "retention", "schedules", "services", "serving", "webhooks", "worker",
 }  # fmt: skip
 """Where a server is seen from outside: what differs by the database is in the tests of the engine, the store, reads and
 several servers, each of which runs on both.

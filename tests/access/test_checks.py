@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.domain.test_states import new_task
+from tests.domain.made import new_task
 from treadle.wire.ids import JobId, TaskId, WorkerId
 from treadle_server.access.checks import check_schema, controls, is_own, visibility_of
 from treadle_server.access.principal import Principal

@@ -23,8 +23,8 @@ import httpx
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from tests.api.heavy import tree, twice, union
 from tests.chaos.processes import ServerProcess, running_server
+from tests.operations.heavy import tree, twice, union
 
 BAR = 0.25
 EVERY = 0.01

@@ -25,7 +25,7 @@ from treadle.wire.options import (
 from treadle.wire.status import LEASED, OPEN, TERMINAL, WAITING, Ended, Leased, Status
 from treadle.wire.transitions import ADMITS, LEADS_TO, TRANSITIONS, Action, Verb
 from treadle_server.api.routes import BY_NAME, ENDPOINTS
-from treadle_server.live.live import OPS
+from treadle_server.live.route import OPS
 
 PACKAGES = Path(__file__).parents[2] / "packages"
 SOURCES = sorted(path for path in PACKAGES.glob("*/src/**/*.py") if "migrations" not in path.parts)

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypeAliasType
 
-from tests.api.heavy import twice, union
+from tests.operations.heavy import twice, union
 from treadle_server.domain.check_cost import MOST_TEXT, check_cost
 
 

@@ -1,13 +1,14 @@
 """The table of transitions, and the functions that it guards."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from treadle.wire.ids import TaskId, WorkerId
+from tests.domain.made import START, new_task
+from treadle.wire.ids import WorkerId
 from treadle.wire.status import LEASED, OPEN, TERMINAL, Outcome, Reason, Status
 from treadle.wire.transitions import TRANSITIONS, Verb
 from treadle_server.domain import life
@@ -17,7 +18,6 @@ from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import InvalidTaskTransition, Refused
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 WORKER = WorkerId("00000000-0000-7000-8000-000000000001")
 
 # DESIGN.md, sections 3 and 13, written out again by hand: (verb, from, to).
@@ -95,35 +95,6 @@ def test_no_backoff_is_longer_than_a_day_e7(attempt) -> None:
 
 def test_the_first_loss_requeues_at_once_and_later_ones_back_off_a_little() -> None:
     assert [requeue_delay(n).total_seconds() for n in range(9)] == [0, 1, 2, 4, 8, 16, 32, 60, 60]
-
-
-def new_task(**changes) -> Task:
-    values = {
-        "seq": 1,
-        "id": TaskId("00000000-0000-7000-8000-000000000000"),
-        "job_num": 1,
-        "lane": 1,
-        "job_name": "@global:tasks:noop",
-        "room": "@global",
-        "status": Status.PENDING,
-        "priority": 0,
-        "due_at": START,
-        "created_at": START,
-        "updated_at": START,
-        "payload": "{}",
-        "content_hash": b"",
-        "submitter": "admin",
-        "max_retries": 2,
-        "max_requeues": 2,
-        "retry_base": 5.0,
-        "retry_multiplier": 2.0,
-        "retry_randomization": 0.0,
-        "lease_seconds": 60.0,
-        "start_timeout": 60.0,
-        "heartbeat_increment": 60.0,
-        "schema_version": 1,
-    }
-    return Task(**(values | changes))
 
 
 class TaskLife(RuleBasedStateMachine):

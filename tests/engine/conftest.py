@@ -128,6 +128,13 @@ async def shops(postgres_database: str, clock: FakeClock) -> AsyncIterator[list[
         yield list(found)
 
 
+@pytest.fixture
+async def shops_by_its_clock(postgres_database: str) -> AsyncIterator[list[Shop]]:
+    """The same job, seen through two servers, by the database's own clock."""
+    async with two_shops(postgres_database) as found:
+        yield list(found)
+
+
 async def look(shop: Shop) -> None:
     """Do what the poller does every second: find what another server has made claimable."""
     async with shop.engine.store.read() as connection:

@@ -1,12 +1,10 @@
 """Limits that reject refuse what they have no room for: used, waiting and what comes, each key for itself."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
 
-from tests.engine.conftest import Shop, two_shops
 from tests.engine.test_limits import named, places, set_limit
 from treadle.wire.status import Status
 from treadle_server.engine.commands import Submission, SubmitEach
@@ -123,16 +121,9 @@ async def test_a_limit_that_begins_to_reject_leaves_what_waits_and_one_that_ceas
     await shop.submit(limits=named())
 
 
-@pytest.fixture
-async def shops(postgres_database: str) -> AsyncIterator[list[Shop]]:
-    """The same job, seen through two servers."""
-    async with two_shops(postgres_database) as found:
-        yield list(found)
-
-
 @pytest.mark.postgres
-async def test_two_servers_together_put_no_more_in_than_there_is_room(shops) -> None:
-    await set_limit(shops[0], concurrency=5, on_full="reject")
+async def test_two_servers_together_put_no_more_in_than_there_is_room(shops_by_its_clock) -> None:
+    await set_limit(shops_by_its_clock[0], concurrency=5, on_full="reject")
 
     async def put_in(shop) -> int:
         taken = 0
@@ -145,6 +136,6 @@ async def test_two_servers_together_put_no_more_in_than_there_is_room(shops) -> 
         return taken
 
     async with asyncio.TaskGroup() as group:
-        counts = [group.create_task(put_in(shop)) for shop in shops]
+        counts = [group.create_task(put_in(shop)) for shop in shops_by_its_clock]
 
     assert sum(count.result() for count in counts) == 5

@@ -1,12 +1,11 @@
 """Limits that let newer tasks take the place of older ones: of those that wait, and of those that run."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Shop, two_shops
 from tests.engine.test_limits import named, places, set_limit, uses
 from treadle.wire.limits import OnFull
 from treadle.wire.status import Reason, Status
@@ -177,19 +176,12 @@ async def test_a_limit_that_had_thousands_waiting_supersedes_them_in_portions(sh
         assert (await connection.exec_driver_sql(left)).scalar_one() == 1
 
 
-@pytest.fixture
-async def shops(postgres_database: str) -> AsyncIterator[list[Shop]]:
-    """The same job, seen through two servers."""
-    async with two_shops(postgres_database) as found:
-        yield list(found)
-
-
 @pytest.mark.postgres
 @pytest.mark.parametrize("on_full", ["newest", "replace"])
 async def test_what_another_server_puts_in_while_a_batch_is_made_is_superseded_too(
-    shops, monkeypatch: pytest.MonkeyPatch, on_full: OnFull
+    shops_by_its_clock, monkeypatch: pytest.MonkeyPatch, on_full: OnFull
 ) -> None:
-    here, there = shops
+    here, there = shops_by_its_clock
     await set_limit(here, concurrency=1, on_full=on_full)
     worker = await there.worker()
     first = await there.submit(limits=named())

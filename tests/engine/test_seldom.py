@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.conftest import ADMIN
-from tests.engine.test_waiting import SocketWorker
+from tests.engine.dispatch.test_dispatcher_waiting import SocketWorker
 from tests.waiting import until
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Reason, Status

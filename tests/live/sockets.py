@@ -15,6 +15,11 @@ from treadle_server.testing import Served
 PATIENCE = 60
 
 
+def updated_in(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tasks, of a push of `events`, of which it tells how they are now."""
+    return [event["task"] for event in events if event["type"] == "task.updated"]
+
+
 class Socket:
     """One connection: `call` asks and returns the answer, `pushed` the next push of a kind."""
 

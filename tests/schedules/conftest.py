@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.api.conftest import lab, root, user
 from tests.conftest import FakeClock
 from tests.engine.conftest import Shop, shop
 from treadle.wire.ids import WorkerId
 from treadle_server.access.principal import Principal
-from treadle_server.domain.schedules import Schedule
+from treadle_server.domain.schedules import Content, Schedule
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import DeleteSchedule, PauseSchedule, RunSchedule, SetSchedule
-from treadle_server.engine.commands.schedules import Content, WasSet
+from treadle_server.engine.commands.schedules import WasSet
 from treadle_server.services.promoter import Promoter
 from treadle_server.services.scheduler import Scheduler
 from treadle_server.store.read import schedules as read_schedules
@@ -23,7 +24,7 @@ from treadle_server.store.tables import schedule_ticks
 from treadle_server.store.tables import tasks as task_table
 from treadle_server.store.transaction.load import to_task
 
-__all__ = ["Ticker", "shop"]
+__all__ = ["Ticker", "lab", "root", "shop", "user"]
 
 
 @dataclass
@@ -66,6 +67,13 @@ class Ticker:
 
     async def set(self, **changes: Any) -> WasSet:
         return await self.shop.engine.run(self.command(**changes))
+
+    async def begin(self, **changes: Any) -> datetime:
+        """Set the schedule, and let its first tick come after a minute; return when it was set."""
+        start = self.clock.now()
+        await self.set(**changes)
+        await self.pass_time(60)
+        return start
 
     async def pause(self, *, paused: bool = True) -> Schedule:
         command = PauseSchedule(principal=self.shop.principal, room=self.room, name=self.name, paused=paused)

@@ -176,9 +176,7 @@ async def test_nobody_schedules_with_scopes_that_they_do_not_hold_g10(ticker: Ti
 async def test_while_one_is_open_no_other_is_made_and_its_end_makes_the_next_in_the_same_commit_e10(
     ticker: Ticker, clock: FakeClock
 ) -> None:
-    start = clock.now()
-    await ticker.set()
-    await ticker.pass_time(60)
+    start = await ticker.begin()
     claimed = await ticker.take()
     for _ in range(5):
         await ticker.pass_time(50)
@@ -424,9 +422,7 @@ async def test_a_schedule_that_is_deleted_while_one_runs_ends_quietly_e10(ticker
 async def test_one_that_is_made_anew_is_not_held_up_by_what_the_deleted_one_left_e10(
     ticker: Ticker, clock: FakeClock
 ) -> None:
-    start = clock.now()
-    await ticker.set()
-    await ticker.pass_time(60)
+    start = await ticker.begin()
     claimed = await ticker.take()
     await ticker.delete()
 
@@ -441,9 +437,7 @@ async def test_one_that_is_made_anew_is_not_held_up_by_what_the_deleted_one_left
 async def test_the_task_of_a_tick_may_be_run_again_without_disturbing_the_ticks_e10(
     ticker: Ticker, clock: FakeClock
 ) -> None:
-    start = clock.now()
-    await ticker.set()
-    await ticker.pass_time(60)
+    start = await ticker.begin()
     first = await ticker.finish()
     await ticker.pass_time(60)
     await ticker.finish()
@@ -457,9 +451,7 @@ async def test_the_task_of_a_tick_may_be_run_again_without_disturbing_the_ticks_
 async def test_the_end_of_an_older_task_makes_no_other_while_the_last_one_is_open_e10(
     ticker: Ticker, clock: FakeClock
 ) -> None:
-    start = clock.now()
-    await ticker.set()
-    await ticker.pass_time(60)
+    start = await ticker.begin()
     first = await ticker.finish()
     await ticker.pass_time(60)
     await ticker.shop.steer(first, "rerun")

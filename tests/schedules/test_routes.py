@@ -2,12 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import pytest
 
 from tests.api.rooms import NewUser, Room, make_room, problem
@@ -41,30 +39,6 @@ async def served(url: str | None, tmp_path: Path) -> AsyncIterator[Served]:
     async with serve(url, data_dir=tmp_path / "data") as served:
         yield served
     assert served.engine.store.connections_checked_out() == 0  # type: ignore[attr-defined]
-
-
-@pytest.fixture
-async def root(served: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=served.url, headers=served.headers, timeout=30) as client:
-        yield client
-
-
-@pytest.fixture
-async def user(served: Served, root: httpx.AsyncClient) -> AsyncIterator[NewUser]:
-    """Makes users without scopes."""
-    async with AsyncExitStack() as stack:
-
-        async def make(name: str) -> httpx.AsyncClient:
-            made = (await root.post("/v1/tokens", json={"name": name})).json()
-            headers = {"Authorization": f"Bearer {made['token']}"}
-            return await stack.enter_async_context(httpx.AsyncClient(base_url=served.url, headers=headers, timeout=30))
-
-        yield make
-
-
-@pytest.fixture
-async def lab(root: httpx.AsyncClient) -> Room:
-    return await make_room(root)
 
 
 def body(lab: Room, **more: Any) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Two real servers in this process, on one PostgreSQL, each on a port of its own."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import waiting
 from tests.clients import client_at
 from tests.live.sockets import Socket, connected
 from tests.servers.postgres import OwnPostgres
@@ -45,11 +46,8 @@ class Site:
         return answer.json() if answer.content else None
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until the condition holds."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.005)
+until = partial(waiting.until, seconds=PATIENCE)
+"""Waits for what two servers do, as `tests.waiting` does."""
 
 
 async def open_site(stack: AsyncExitStack, url: str, data: Path, **settings: Any) -> Site:

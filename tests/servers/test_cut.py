@@ -13,6 +13,7 @@ import pytest
 
 from tests.chaos.processes import ServerProcess
 from tests.servers.postgres import OwnPostgres
+from tests.waiting import until
 from treadle_server.store.postgres.dedicated import PATIENCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -156,9 +157,10 @@ async def _both_go_on(postgres: OwnPostgres, directory: Path, seconds: float) ->
             for one in asking:
                 one.cancel()
 
-            async with asyncio.timeout(3 * ANSWERED):
-                while not all([await submits(server) for server in servers]):
-                    await asyncio.sleep(0.1)
+            async def both_take() -> bool:
+                return all([await submits(server) for server in servers])
+
+            await until(both_take, seconds=3 * ANSWERED, pause=0.1)
 
             over = asyncio.get_running_loop().time() - began - lasted
             for server, before in zip(servers, written, strict=True):

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -15,6 +16,7 @@ import asyncpg
 import httpx
 import pytest
 
+from tests import waiting
 from tests.embedded import embedded_postgres
 from tests.servers.conftest import Site, open_site
 from tests.servers.postgres import START_LIMIT, OwnPostgres
@@ -29,6 +31,8 @@ JOB = "lab:tasks:noop"
 _REGISTRATION = {"category": "tasks", "name": "noop", "schema": {}}
 
 PATIENCE = 30
+
+until = partial(waiting.until, seconds=PATIENCE)
 """Seconds that a busy machine gets for what is to come within ten of the promotion."""
 
 
@@ -62,9 +66,8 @@ class Pair:
     async def make_synchronous(self) -> None:
         await self.on(self.primary.socket, "ALTER SYSTEM SET synchronous_standby_names = 'second'")
         await self.on(self.primary.socket, "SELECT pg_reload_conf()")
-        async with asyncio.timeout(PATIENCE):
-            while await self.on(self.primary.socket, "SELECT sync_state FROM pg_stat_replication") != "sync":
-                await asyncio.sleep(0.02)
+        state = "SELECT sync_state FROM pg_stat_replication"
+        await until(lambda: self.on(self.primary.socket, state), lambda found: found == "sync")
 
     async def on(self, socket: str | Path, statement: str) -> object:
         connection = await asyncpg.connect(user="postgres", database="postgres", host=str(socket))
@@ -139,9 +142,7 @@ async def test_a_standby_takes_the_place_of_a_killed_primary_and_nothing_acknowl
         await sites[1].ask("POST", f"/v1/tasks/{held['id']}/runs/0/started")
         taken: list[str] = []
         submitting = asyncio.ensure_future(_submit_on(sites, taken))
-        async with asyncio.timeout(PATIENCE):
-            while len(taken) < 100:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(taken) >= 100)
 
         pair.kill_primary()
         acknowledged = len(taken)
@@ -150,9 +151,11 @@ async def test_a_standby_takes_the_place_of_a_killed_primary_and_nothing_acknowl
         await pair.on(pair.standby_socket, "ALTER SYSTEM SET synchronous_standby_names = ''")
         await pair.on(pair.standby_socket, "SELECT pg_reload_conf()")
         began = time.monotonic()
-        async with asyncio.timeout(PATIENCE):
-            while len(taken) < acknowledged + 100 or not await _are_ready(sites) or not any(map(_leads, sites)):
-                await asyncio.sleep(0.02)
+
+        async def both_go_on() -> bool:
+            return len(taken) >= acknowledged + 100 and await _are_ready(sites) and any(map(_leads, sites))
+
+        await until(both_go_on)
         print(f"both servers go on {time.monotonic() - began:.1f} s after the promotion")
         submitting.cancel()
 
@@ -174,13 +177,9 @@ async def test_a_host_that_takes_no_writes_any_more_is_left_at_once(postgres: Ow
             pass  # from here on what it believes of the time and of other writers is right, and nothing else fails
         await connection.execute("ALTER SYSTEM SET default_transaction_read_only = on")
         await connection.execute("SELECT pg_reload_conf()")
-        async with asyncio.timeout(PATIENCE):
-            # Each connection hears of it for itself.
-            while "off" in [await one.fetchval("SHOW default_transaction_read_only") for one in (connection, before)]:
-                await asyncio.sleep(0.02)
 
-        with pytest.raises(StoreUnavailable, match="takes no writes any more"):
-            await _write_until_it_is_refused(store)
+        # Each connection's own process reads the setting anew when it comes to it.
+        assert "takes no writes any more" in await until(lambda: _refusal(store))
 
         assert store.connections_checked_out() == 0
         await before.fetchval("SELECT 1")
@@ -189,29 +188,20 @@ async def test_a_host_that_takes_no_writes_any_more_is_left_at_once(postgres: Ow
         await connection.execute("SET default_transaction_read_only = off")
         await connection.execute("ALTER SYSTEM RESET default_transaction_read_only")
         await connection.execute("SELECT pg_reload_conf()")
-        async with asyncio.timeout(PATIENCE):
-            while not await _can_write(store):
-                await asyncio.sleep(0.02)
+        await until(lambda: _refusal(store), lambda refusal: not refusal)
     finally:
         await connection.close()
         await dedicated.close()
         await store.close()
 
 
-async def _write_until_it_is_refused(store: SqlStore) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            async with store.write():
-                pass
-            await asyncio.sleep(0.02)
-
-
-async def _can_write(store: SqlStore) -> bool:
+async def _refusal(store: SqlStore) -> str:
+    """Why the store can't be written to; nothing when it can."""
     try:
         async with store.write():
-            return True
-    except StoreUnavailable:
-        return False
+            return ""
+    except StoreUnavailable as error:
+        return str(error)
 
 
 @pytest.mark.parametrize(

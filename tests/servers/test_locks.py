@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from tests.engine.conftest import Shop, two_shops
+from tests.waiting import until
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction.heads import waiting_lanes
 
@@ -36,9 +37,12 @@ class Gate:
         connection = await asyncpg.connect(self._url)
         try:
             name = await connection.fetchval("SELECT current_database()")
-            async with asyncio.timeout(20):
-                while self.other is None or not (self.other.done() or await connection.fetchval(WAITS, name)):
-                    await asyncio.sleep(0.005)
+
+            async def waits_or_is_done() -> bool:
+                other = self.other
+                return other is not None and (other.done() or await connection.fetchval(WAITS, name))
+
+            await until(waits_or_is_done, seconds=20)
         finally:
             await connection.close()
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.chaos.processes import free_port
 from tests.servers.conftest import open_site
+from tests.waiting import until
 from tests.worker.proxies import Proxy, proxy_to
 from treadle import Client, Context, Worker, task
 from treadle.transport.addresses import shuffled
@@ -48,9 +49,11 @@ async def test_worker_and_client_go_on_at_another_server_when_theirs_dies_g11_t8
         async with Client(urls, token) as client:
             handles = await client.submit_many([waits_for_its_gate.bind(n) for n in range(4)])
             results = [asyncio.ensure_future(handle.result(timeout=60)) for handle in handles]
-            async with asyncio.timeout(20):
-                while [await handle.status() for handle in handles].count("running") < 2:
-                    await asyncio.sleep(0.01)
+
+            async def running() -> int:
+                return [await handle.status() for handle in handles].count("running")
+
+            await until(running, lambda count: count >= 2, seconds=20)
 
             await gone(proxies[dies])
             for gate in gates.values():

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,6 +14,7 @@ import pytest
 
 from tests.servers.conftest import PATIENCE
 from tests.servers.postgres import OwnPostgres
+from tests.waiting import until
 from treadle_server.testing import Served, serve
 
 pytestmark = pytest.mark.anyio
@@ -102,18 +104,20 @@ class Load:
     async def run(self) -> None:
         while not self.is_over:
             name = str(uuid4())
-            while (answer := await submit(self._client, task_id=name)).status_code == 503:
-                self.refusals.append(answer)
-                await asyncio.sleep(0.02)
+            answer = await until(partial(self._try, name), lambda found: found.status_code != 503)
             assert answer.status_code in {200, 202}, answer.text
             self.acknowledged.append(name)
+
+    async def _try(self, name: str) -> httpx.Response:
+        answer = await submit(self._client, task_id=name)
+        if answer.status_code == 503:
+            self.refusals.append(answer)
+        return answer
 
     async def reached(self, count: int) -> None:
         """Wait for so many more acknowledged tasks."""
         wanted = len(self.acknowledged) + count
-        async with asyncio.timeout(4 * PATIENCE):
-            while len(self.acknowledged) < wanted:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(self.acknowledged) >= wanted, seconds=4 * PATIENCE)
 
 
 @pytest.mark.postgres
@@ -131,10 +135,8 @@ async def test_postgresql_may_be_stopped_and_started_under_load_t8_g1(postgres: 
         for how in ("fast", "immediate"):
             await loads[0].reached(20)
             await asyncio.to_thread(postgres.stop, how)
-            before = sum(len(load.refusals) for load in loads)
-            async with asyncio.timeout(PATIENCE):
-                while sum(len(load.refusals) for load in loads) < before + 8:
-                    await asyncio.sleep(0.01)
+            wanted = sum(len(load.refusals) for load in loads) + 8
+            await until(lambda wanted=wanted: sum(len(load.refusals) for load in loads) >= wanted, seconds=PATIENCE)
             assert (await client.get("/readyz")).status_code == 503
             await asyncio.to_thread(postgres.start)
         await loads[0].reached(20)
@@ -148,9 +150,7 @@ async def test_postgresql_may_be_stopped_and_started_under_load_t8_g1(postgres: 
             }
         acknowledged = [name for load in loads for name in load.acknowledged]
         assert await _kept(client) == sorted(acknowledged)
-        async with asyncio.timeout(PATIENCE):
-            while (await client.get("/readyz")).status_code != 200:
-                await asyncio.sleep(0.05)
+        await until(lambda: client.get("/readyz"), lambda found: found.status_code == 200, seconds=PATIENCE)
 
 
 async def _kept(client: httpx.AsyncClient) -> list[str]:

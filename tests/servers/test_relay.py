@@ -415,9 +415,12 @@ async def test_a_server_that_hears_a_gap_in_the_numbers_reads_everything_anew_g1
 
     monkeypatch.setattr(codec, "read", once)
     client = await second.socket()
-    while not dropped:
+
+    async def has_lost_one() -> bool:
         await submit(client)
-        await asyncio.sleep(0.05)
+        return bool(dropped)
+
+    await until(has_lost_one)
     observer.pushes.clear()
     await submit(client)
 

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.domain.test_states import new_task
+from tests.domain.made import new_task
 from treadle.wire.status import Status
 from treadle_server.services.relay.codec import Notice, Transitions
 from treadle_server.services.relay.receiver import _changes

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from tests.conftest import FakeClock
 from tests.engine.conftest import Shop
-from tests.engine.test_wakeups import EVENTS, Scene
+from tests.engine.dispatch.test_dispatcher_wakeups import EVENTS, Scene
 from tests.servers.conftest import until
 from treadle_server.clock import SystemClock
 from treadle_server.engine.engine import Engine
@@ -109,9 +109,8 @@ async def test_two_servers_that_try_the_database_for_the_first_time_together_bot
     async with one.store.write() as tx:
         await tx.connection.execute(meta.insert().values(key=KEY, value="x"))
         trying = asyncio.create_task(Probe(other).turn())
-        async with asyncio.timeout(20), one.store.read() as connection:
+        async with one.store.read() as connection:
             waits = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            while not (await connection.execute(waits)).scalar_one():
-                await asyncio.sleep(0.005)
+            await until(lambda: connection.execute(waits), lambda found: found.scalar_one())
 
     assert await trying > 0

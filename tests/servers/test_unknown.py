@@ -13,7 +13,7 @@ from uuid_utils import uuid7
 
 from tests.conftest import FakeClock
 from tests.engine.conftest import ADMIN, Shop
-from tests.engine.test_waiting import SocketWorker
+from tests.engine.dispatch.test_dispatcher_waiting import SocketWorker
 from tests.live.sockets import JOB, Socket, ref, submit
 from tests.schedules.conftest import Ticker
 from tests.servers.conftest import Site, open_site, until

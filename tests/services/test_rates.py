@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import FakeClock
-from tests.domain.test_states import new_task
+from tests.domain.made import new_task
 from tests.engine.conftest import ADMIN, Shop
 from treadle.wire.estimate import seconds_to_start
 from treadle.wire.jobs import JobItem, Percentiles

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.history.recorder import Heard, Recorded
 from tests.history.records import Said
+from tests.live.sockets import updated_in
 from tests.simulation.fate import Fate
 from tests.simulation.journal import Journal
 from tests.simulation.loop import Process, SimulatedLoop
@@ -258,9 +259,8 @@ class Observer:
         held, self._held = self._held, []
         for item in held:
             self._since = {"stream": item["stream"], "seq": item["seq"]}
-            for event in item["events"]:
-                if event["type"] == "task.updated":
-                    self._note(event["task"])
+            for task in updated_in(item["events"]):
+                self._note(task)
 
     def _note(self, task: dict[str, Any]) -> None:
         before = self.states.get(task["id"])

@@ -21,6 +21,7 @@ from treadle_server.artifacts.artifacts import Artifacts
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.live.live import Live
+from treadle_server.live.route import serve_session
 from treadle_server.operations.catalog import Catalog
 from treadle_server.operations.context import OperationContext
 from treadle_server.operations.waits import Waits
@@ -194,7 +195,7 @@ class Server:
 
     async def _session(self, wire: Wire) -> None:
         try:
-            await self.live.session(WebSocket(scope(), wire.receive, wire.answer))
+            await serve_session(self.live, WebSocket(scope(), wire.receive, wire.answer))
         except Exception as error:  # noqa: BLE001 - a server may not fail so
             if not self.store.is_dead:
                 self._journal.defect(f"a session ended with {error!r}")

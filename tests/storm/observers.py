@@ -12,6 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 from tests.clients import PLAIN
+from tests.live.sockets import updated_in
 from tests.storm.site import ROOM
 
 State = tuple[str, int]
@@ -69,9 +70,8 @@ class Follower:
             self._since = {"stream": item["stream"], "seq": item["seq"]}
         elif item.get("push") == "events":
             self._since = {"stream": item["stream"], "seq": item["seq"]}
-            for event in item["events"]:
-                if event["type"] == "task.updated":
-                    self._note(event["task"])
+            for task in updated_in(item["events"]):
+                self._note(task)
 
     def _note(self, task: dict[str, Any]) -> None:
         before = self.states.get(task["id"])

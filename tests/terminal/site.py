@@ -2,19 +2,21 @@
 
 import asyncio
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
 
 from tests.chaos.processes import Process, ServerProcess, WorkerProcess, running_server
+from tests.waiting import look_until
 from treadle import Client
 
 from .jobs import rotate
 from .lonely import measure
+from .tmux import Terminal, open_terminal
 
 TASKS = 50_000
 ALONE = 20
@@ -74,10 +76,8 @@ class Site:
 
     def until_all_work(self) -> None:
         """Wait until every worker has as much as it runs at once."""
-        limit = time.monotonic() + START_LIMIT
-        while (running := self.count("running")) < CONCURRENCY * len(self.workers):
-            assert time.monotonic() < limit, f"after {START_LIMIT} s no more than {running} tasks run"
-            time.sleep(0.05)
+        wanted = CONCURRENCY * len(self.workers)
+        look_until(lambda: self.count("running"), lambda running: running >= wanted, seconds=START_LIMIT)
 
     def start_worker(self, name: str) -> Process:
         """Start one of the workers."""
@@ -106,3 +106,13 @@ async def _submit(server: ServerProcess, tasks: int) -> None:
         for begin in range(0, tasks, 5000):
             await client.submit_many([rotate.bind(angle=angle) for angle in range(begin, min(tasks, begin + 5000))])
         await client.submit_many([measure.bind(frame=frame) for frame in range(ALONE)])
+
+
+@contextmanager
+def watching(site: Site, *words: str) -> Iterator[Terminal]:
+    """Have the dashboard in a terminal during the block, from when it says all of the words on."""
+    # tmux refuses sockets with long paths, so pytest's own directories won't do.
+    with TemporaryDirectory(prefix="treadle-") as name, open_terminal(Path(name), site.environment) as terminal:
+        terminal.enter(*WATCH)
+        terminal.until_it_says("● live", *words)
+        yield terminal

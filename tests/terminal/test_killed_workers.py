@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from .site import WATCH, Site, open_site
+from .site import Site, open_site, watching
 from .test_watch import MEASURE, ROTATE, last_line_of, line_of
-from .tmux import Terminal, open_terminal
+from .tmux import Terminal
 
 pytestmark = [pytest.mark.terminal, pytest.mark.timeout(150)]
 
@@ -28,12 +28,7 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture
 def terminal(site: Site) -> Iterator[Terminal]:
-    with (
-        TemporaryDirectory(prefix="treadle-") as directory,
-        open_terminal(Path(directory), site.environment) as terminal,
-    ):
-        terminal.enter(*WATCH)
-        terminal.until_it_says("● live", ROTATE, "3/3 workers")
+    with watching(site, ROTATE, "3/3 workers") as terminal:
         yield terminal
 
 

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 import psutil
 import pytest
 
-from .site import TASKS, WATCH, Site, open_site
-from .tmux import Terminal, open_terminal
+from .site import TASKS, Site, open_site, watching
+from .tmux import Terminal
 
 pytestmark = [pytest.mark.terminal, pytest.mark.timeout(100)]
 
@@ -33,12 +33,7 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 def terminal(site: Site) -> Iterator[Terminal]:
     """A terminal in which the dashboard has come up."""
-    with (
-        TemporaryDirectory(prefix="treadle-") as directory,
-        open_terminal(Path(directory), site.environment) as terminal,
-    ):
-        terminal.enter(*WATCH)
-        terminal.until_it_says("● live", ROTATE, "● running")
+    with watching(site, ROTATE, "● running") as terminal:
         yield terminal
 
 

@@ -116,6 +116,16 @@ async def staged(
         yield stage
 
 
+async def lose_highlighted(stage: Stage, server: MockServer) -> str:
+    """Have the task go that is highlighted, the second of the list; return its id."""
+    await stage.press("2", "down")
+    key = list(server.tasks)[1]
+    del server.tasks[key]
+    server.push_topic("tasks")
+    await stage.settle()
+    return key
+
+
 async def typed(stage: Stage, line: str) -> None:
     """Type a `:` command."""
     await stage.press("colon")

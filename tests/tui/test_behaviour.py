@@ -7,7 +7,7 @@ import pytest
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import BILLING, ROTATE, scene, storied_task, task, uuid
-from tests.tui.stage import staged
+from tests.tui.stage import lose_highlighted, staged
 from treadle_tui.core.views.windows import WINDOW
 
 # 1. The highlighted row is a task, not an index.
@@ -45,11 +45,7 @@ async def test_1_a_task_that_left_the_filter_leaves_a_tombstone_on_which_actions
     server: MockServer, clock: FrozenClock
 ) -> None:
     async with staged(server, clock) as stage:
-        await stage.press("2", "down")
-        key = list(server.tasks)[1]
-        del server.tasks[key]
-        server.push_topic("tasks")
-        await stage.settle()
+        key = await lose_highlighted(stage, server)
 
         assert key[-8:] in stage.highlighted()
         assert "left this list" in stage.highlighted()

@@ -61,8 +61,8 @@ class _Screen:
 @pytest.mark.parametrize("times", [2, 3, 5])
 async def test_a_program_that_will_not_end_does_not_outlive_a_dashboard_in_a_hurry(times: int, tmp_path: Path) -> None:
     stubborn = (
-        "import pathlib, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        " pathlib.Path(sys.argv[1]).write_text('begun'); time.sleep(600)"
+        "import pathlib, signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        " pathlib.Path(sys.argv[1]).write_text('begun'); signal.pause()"
     )
     begun = tmp_path / "begun"
     os.mkfifo(begun)

@@ -3,7 +3,7 @@
 import asyncio
 import pickle
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tests.storm.observers import Follower, Windowed
 from tests.storm.site import CONCURRENCY, MODULE, ROOM, SETTINGS, ended
 from tests.versions.asking import READY
 from tests.versions.older import ROOT, Version
+from tests.waiting import until
 from treadle_server.store.store import SqlStore
 
 PATIENCE = 240.0
@@ -100,9 +101,7 @@ class Site:
 
     async def ready(self, *clients: Process) -> None:
         """Wait until a server has answered each of the clients."""
-        async with asyncio.timeout(PATIENCE):
-            while not all(READY in client.log.read_text() for client in clients):  # noqa: ASYNC110 - no event
-                await asyncio.sleep(0.1)
+        await until(lambda: all(READY in client.log.read_text() for client in clients), seconds=PATIENCE)
 
     async def over(self, *clients: Process) -> None:
         """Wait for the clients to have said all. Raises `RuntimeError` for one that failed."""
@@ -159,14 +158,15 @@ async def observed(site: Site, *at: ServerProcess) -> AsyncIterator[None]:
 async def _settled(server: ServerProcess, follower: Follower, window: Windowed) -> None:
     """Wait until the observers know what the server lists; those that never do the checker finds."""
     async with httpx.AsyncClient(base_url=server.url, headers=server.headers, timeout=30, verify=PLAIN) as http:
-        limit = asyncio.get_running_loop().time() + TOLD
-        while asyncio.get_running_loop().time() < limit:
+
+        async def know_it() -> bool:
             answer = await http.get("/v1/tasks", params={"limit": Windowed.LIMIT})
             listed = {one["id"]: (one["status"], one["version"]) for one in answer.raise_for_status().json()["items"]}
             watched = {one["id"] for one in answer.json()["items"] if one["room_id"] == ROOM}
-            if window.states == listed and all(follower.states.get(name) == listed[name] for name in watched):
-                return
-            await asyncio.sleep(0.2)
+            return window.states == listed and all(follower.states.get(name) == listed[name] for name in watched)
+
+        with suppress(TimeoutError):
+            await until(know_it, seconds=TOLD, pause=0.2)
 
 
 def scope(site: Site) -> None:

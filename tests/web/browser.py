@@ -12,6 +12,8 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from tests import waiting
+
 PATIENCE = 20.0
 """Seconds in which the page must show what is awaited."""
 
@@ -107,12 +109,17 @@ class Page:
 
     async def until(self, shows: Callable[[str], object], *, seconds: float = PATIENCE) -> str:
         """Wait until the terminal shows something, and return it; raises `AssertionError` with the last screen."""
-        loop = asyncio.get_running_loop()
-        limit = loop.time() + seconds
-        while not shows(screen := await self.screen()):
-            assert loop.time() < limit, f"after {seconds:.0f} s the page still shows:\n{screen}"
-            await asyncio.sleep(0.05)
-        return screen
+        screen = ""
+
+        async def look() -> str:
+            nonlocal screen
+            screen = await self.screen()
+            return screen
+
+        try:
+            return await waiting.until(look, shows, seconds=seconds, pause=0.05)
+        except TimeoutError:
+            raise AssertionError(f"after {seconds:.0f} s the page still shows:\n{screen}") from None
 
     async def until_it_says(self, *words: str) -> str:
         """Wait until all of these stand in the terminal."""
@@ -153,16 +160,16 @@ async def open_page(program: str, directory: Path) -> AsyncIterator[Page]:
 async def _tab(browser: asyncio.subprocess.Process, directory: Path) -> str:
     """Return the address of the first tab's DevTools, once the browser is up."""
     said = directory / "DevToolsActivePort"
-    while not (said.exists() and said.read_text().count("\n")):
-        if browser.returncode is not None:
-            raise RuntimeError(f"the browser did not start: {(directory / 'browser.log').read_text()[-2000:]}")
-        await asyncio.sleep(0.05)
+    await waiting.until(lambda: (said.exists() and said.read_text().count("\n")) or browser.returncode is not None)
+    if browser.returncode is not None:
+        raise RuntimeError(f"the browser did not start: {(directory / 'browser.log').read_text()[-2000:]}")
     port = said.read_text().split()[0]
     # It answers late while it starts on a busy machine; the caller ends the wait.
     async with httpx.AsyncClient(timeout=None) as http:
-        while True:
+
+        async def pages() -> list[str]:
             tabs = (await http.get(f"http://127.0.0.1:{port}/json/list")).json()
-            for tab in tabs:
-                if tab["type"] == "page":
-                    return str(tab["webSocketDebuggerUrl"])
-            await asyncio.sleep(0.05)
+            return [str(tab["webSocketDebuggerUrl"]) for tab in tabs if tab["type"] == "page"]
+
+        [url, *_] = await waiting.until(pages)
+        return url

@@ -3,7 +3,6 @@
 Needs Chromium. `nox -s web` runs it; the default run leaves it out.
 """
 
-import asyncio
 import re
 import shutil
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +15,7 @@ import psutil
 import pytest
 
 from tests.chaos.processes import Process, free_port, stopped_at_the_end
+from tests.waiting import until
 from treadle import Client
 from treadle_server.testing import Served, serve
 
@@ -64,11 +64,9 @@ class Web(Process):
 
     async def address(self) -> str:
         """Wait until it says where it is, and return that."""
-        async with asyncio.timeout(30):
-            while not (found := re.search(r"http://\S+", self.log.read_text())):
-                assert not self.has_ended, self.log.read_text()
-                await asyncio.sleep(0.05)
-        return found[0]
+        await until(lambda: self.has_ended or "http://" in self.log.read_text(), seconds=30)
+        assert not self.has_ended, self.log.read_text()
+        return re.findall(r"http://\S+", self.log.read_text())[0]
 
     def dashboards(self) -> list[psutil.Process]:
         """Return the processes that it has started."""
@@ -124,6 +122,4 @@ async def test_a_page_that_is_closed_leaves_no_dashboard_running(chromium: str, 
 
         await page.close()
 
-        async with asyncio.timeout(20):
-            while web.dashboards():  # noqa: ASYNC110 - real processes are waited for by looking
-                await asyncio.sleep(0.05)
+        await until(lambda: not web.dashboards(), seconds=20)

@@ -5,10 +5,25 @@ import logging
 import os
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 from treadle import Context, MalformedPayload, Retry, task
+
+
+class Held:
+    """A task that begins, waits until it is let go, and tells its run; a lost worker ends it for good."""
+
+    def __init__(self) -> None:
+        self.begun, self.release = asyncio.Event(), asyncio.Event()
+
+        @task(max_requeues=0, max_retries=0)
+        async def held(ctx: Context) -> str:
+            self.begun.set()
+            await self.release.wait()
+            return f"run {ctx.run_id}"
+
+        self.task = held
 
 
 @task
@@ -24,15 +39,13 @@ def pid(extra: int = 0) -> int:
 @task(isolation="process", timeout=0.5, max_retries=0)
 def never_ends(started: Path) -> None:
     started.write_text(str(os.getpid()))
-    while True:
-        time.sleep(0.01)
+    threading.Event().wait()
 
 
 @task(isolation="process")
 def endless(started: Path) -> None:
     started.write_text(str(os.getpid()))
-    while True:
-        time.sleep(0.01)
+    threading.Event().wait()
 
 
 @task(isolation="process", max_retries=0)
@@ -66,7 +79,7 @@ def where() -> int:
 
 @task(isolation="process")
 def begets(pids: Path) -> None:
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     pids.write_text(f"{os.getpid()} {child.pid}")
     child.wait()
 

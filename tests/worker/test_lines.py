@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.worker.conftest import working_at
-from tests.worker.jobs import double
+from tests.worker.jobs import Held, double
 from tests.worker.proxies import proxy_to
-from treadle import Client, Context, Options, SyncClient, TaskFailed, WaitTimeout, task
+from treadle import Client, Options, SyncClient, TaskFailed, WaitTimeout, task
 from treadle.client import connection
 from treadle.errors import Forbidden, SchemaConflict, TaskNotFound
 from treadle.ids import new_task_id
@@ -59,17 +59,10 @@ async def test_a_worker_that_loses_its_server_goes_on_and_reports_later(
     server: Served, client: Client, until: Any
 ) -> None:
     """T8."""
-    begun, release = asyncio.Event(), asyncio.Event()
-
-    @task(max_requeues=0, max_retries=0)
-    async def long(ctx: Context) -> str:
-        begun.set()
-        await release.wait()
-        return f"run {ctx.run_id}"
-
-    async with proxy_to(server.url) as proxy, working_at(proxy.url, server.token, long):
-        handle = await long.submit()
-        await begun.wait()
+    long = Held()
+    async with proxy_to(server.url) as proxy, working_at(proxy.url, server.token, long.task):
+        handle = await long.task.submit()
+        await long.begun.wait()
 
         async def is_running() -> bool:
             return await handle.status() == "running"
@@ -77,7 +70,7 @@ async def test_a_worker_that_loses_its_server_goes_on_and_reports_later(
         await until(is_running)
         proxy.is_down = True
         proxy.cut()
-        release.set()
+        long.release.set()
         await proxy.was_refused.wait()
         assert await handle.status() == "running"
         proxy.is_down = False

@@ -13,9 +13,9 @@ from tests.chaos.wires import wire_to
 from tests.waiting import until
 from tests.worker.conftest import settings_in, working_at
 from tests.worker.fakes import echo, fake_server, session_to
-from tests.worker.jobs import double
+from tests.worker.jobs import Held, double
 from tests.worker.proxies import proxy_to
-from treadle import Client, Context, Worker, task
+from treadle import Client, Worker
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError, Unauthorized
 from treadle.transport.http import HttpChannel
 from treadle_server.testing import Served, serve
@@ -28,20 +28,13 @@ async def test_a_worker_goes_back_to_the_socket_with_its_id_and_its_runs_n4(
 ) -> None:
     """What runs meanwhile runs once, and what comes meanwhile is done."""
     caplog.set_level(logging.INFO, "treadle")
-    begun, release = asyncio.Event(), asyncio.Event()
-
-    @task(max_requeues=0, max_retries=0)
-    async def long(ctx: Context) -> str:
-        begun.set()
-        await release.wait()
-        return f"run {ctx.run_id}"
-
+    long = Held()
     async with proxy_to(server.url) as proxy:
         proxy.refuses_sockets = True
-        async with working_at(proxy.url, server.token, long, double, concurrency=2) as worker:
+        async with working_at(proxy.url, server.token, long.task, double, concurrency=2) as worker:
             first = worker.id
-            handle = await long.submit()
-            await begun.wait()
+            handle = await long.task.submit()
+            await long.begun.wait()
             proxy.refuses_sockets = False
 
             async def is_on_the_socket() -> bool:
@@ -50,7 +43,7 @@ async def test_a_worker_goes_back_to_the_socket_with_its_id_and_its_runs_n4(
                 return caplog.text.count("is open for 2 jobs") == 2
 
             await until(is_on_the_socket)
-            release.set()
+            long.release.set()
 
             assert await handle.result(timeout=20) == "run 0"
             assert worker.id == first

@@ -19,24 +19,12 @@ async def whisper(ctx: Context, word: str, *, fails: bool = False) -> dict[str, 
 
 @task(encrypted=True, max_retries=0)
 def whisper_in_thread(ctx: Context, word: str, *, fails: bool = False) -> dict[str, str]:
-    ctx.log(f"logged {word}")
-    ctx.progress(0.5, f"half of {word}")
-    ctx.save({"kept": word})
-    print("printed", word)
-    if fails:
-        raise KeyError(word)
-    return {"said": word}
+    return _say_blocking(ctx, word, fails=fails)
 
 
 @task(encrypted=True, max_retries=0, isolation="process")
 def whisper_in_process(ctx: Context, word: str, *, fails: bool = False) -> dict[str, str]:
-    ctx.log(f"logged {word}")
-    ctx.progress(0.5, f"half of {word}")
-    ctx.save({"kept": word})
-    print("printed", word)
-    if fails:
-        raise KeyError(word)
-    return {"said": word}
+    return _say_blocking(ctx, word, fails=fails)
 
 
 def _said(word: str) -> dict[str, str]:
@@ -55,6 +43,16 @@ async def whisper_in_steps(ctx: Context, word: str) -> list[Any]:
 @task(isolation="process")
 def keys_in_a_child() -> list[str]:
     return sorted(name for name in os.environ if name.startswith("TREADLE_ENCRYPTION"))
+
+
+def _say_blocking(ctx: Context, word: str, *, fails: bool) -> dict[str, str]:
+    ctx.log(f"logged {word}")
+    ctx.progress(0.5, f"half of {word}")
+    ctx.save({"kept": word})
+    print("printed", word)
+    if fails:
+        raise KeyError(word)
+    return {"said": word}
 
 
 async def _say(ctx: Context, word: str) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.domain.test_states import new_task
+from tests.domain.made import new_task
 from treadle_server.domain.jobs import Lane
 from treadle_server.engine.dispatch.fairness import LaneHead, Turns, match
 from treadle_server.engine.dispatch.slots import WorkerSlot

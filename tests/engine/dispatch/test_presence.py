@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.engine.conftest import ADMIN
-from tests.engine.test_waiting import SocketWorker
+from tests.engine.dispatch.test_dispatcher_waiting import SocketWorker
 from treadle.wire.status import Status
 from treadle_server.engine.commands import Beat, ExpireLeases, FindWorker, ReleaseHolds, Steer
 from treadle_server.engine.dispatch.presence import LATE, Presence

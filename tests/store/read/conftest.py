@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import insert
 from uuid_utils import uuid7
 
+from tests.domain.made import PLAIN
 from treadle.wire.status import LEASED, TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.store import SqlStore
@@ -22,6 +23,7 @@ def task_row(seq: int, **given: Any) -> dict[str, Any]:
     """Return a row of `tasks`; what a status demands is filled in."""
     status = given.get("status", "pending")
     row: dict[str, Any] = {
+        **PLAIN,
         "seq": seq,
         "id": str(uuid7()),
         "job_num": 1,
@@ -33,18 +35,8 @@ def task_row(seq: int, **given: Any) -> dict[str, Any]:
         "due_at": START,
         "created_at": START,
         "updated_at": START + timedelta(seconds=seq),
-        "payload": "{}",
-        "content_hash": b"",
-        "submitter": "admin",
         "max_retries": 0,
         "max_requeues": 0,
-        "retry_base": 5.0,
-        "retry_multiplier": 2.0,
-        "retry_randomization": 0.0,
-        "lease_seconds": 60.0,
-        "start_timeout": 60.0,
-        "heartbeat_increment": 60.0,
-        "schema_version": 1,
         "weight": 1,
         "on_failure": "hold",
         "blocked": False,

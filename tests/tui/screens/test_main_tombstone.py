@@ -4,7 +4,7 @@ from textual.widgets import Input
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import ROTATE
-from tests.tui.stage import Stage, staged
+from tests.tui.stage import Stage, lose_highlighted, staged
 from treadle_tui.widgets.grid import TaskGrid
 
 
@@ -51,11 +51,7 @@ async def test_1_a_tombstone_is_no_row_of_the_count(server: MockServer, clock: F
 
 async def test_1_a_tombstone_of_a_task_that_is_no_more_says_so(server: MockServer, clock: FrozenClock) -> None:
     async with staged(server, clock) as stage:
-        await stage.press("2", "down")
-        key = list(server.tasks)[1]
-        del server.tasks[key]
-        server.push_topic("tasks")
-        await stage.settle()
+        key = await lose_highlighted(stage, server)
 
         assert f"{key[-8:]} gone" in stage.highlighted()
 

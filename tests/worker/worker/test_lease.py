@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from treadle.clock import monotonic
+from treadle.worker import lease
 from treadle.worker.lease import Leases, abort_margin, stop_margin
 
 pytestmark = pytest.mark.anyio
@@ -13,23 +14,24 @@ pytestmark = pytest.mark.anyio
 REF = {"task_id": "t", "run_id": 0}
 
 
-async def test_a_lease_is_counted_from_before_the_renewal_was_sent() -> None:
+async def test_a_lease_is_counted_from_before_the_renewal_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """G5."""
     sent: list[dict[str, Any]] = []
+    shown = [100.0]
+    monkeypatch.setattr(lease, "monotonic", lambda: shown[-1])
 
     async def beat(body: dict[str, Any]) -> dict[str, Any]:
         sent.append(body)
-        await asyncio.sleep(0.05)
+        shown.append(105.0)
         return {"taken_until": [{"task_id": "t", "run_id": 0, "seconds_left": 10}], "cancel": [REF]}
 
     leases = Leases(beat)
-    held = leases.add({"id": "t", "run_id": 0, "seconds_left": 1, "target": "robot"}, monotonic())
+    held = leases.add({"id": "t", "run_id": 0, "seconds_left": 1, "target": "robot"}, shown[-1])
     held.usage = 2.5
-    before = monotonic()
     assert await leases.beat()
 
     assert sent == [{"tasks": [{**REF, "usage": 2.5}]}]
-    assert before + 10 <= held.expires < before + 10.05
+    assert held.expires == 110.0
     assert held.stop == "cancel"
 
 

@@ -95,7 +95,10 @@ class Harness:
         return counts
 
     def first_start(self) -> float:
-        """Return when the first task was started by a worker, in seconds of the monotonic clock."""
+        """Return when the first task was started by a worker, in seconds of the monotonic clock.
+
+        Raises `BenchFailed` when none was.
+        """
         found = list(self._directory.glob("first-*[0-9]"))
         if not found:
             raise BenchFailed("no worker has noted when its first task started")

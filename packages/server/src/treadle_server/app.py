@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,6 +22,7 @@ from treadle_server.internal import executors as executing
 from treadle_server.internal.bridge import Bridge
 from treadle_server.internal.executors import Executors
 from treadle_server.live.live import Live
+from treadle_server.live.route import serve_session
 from treadle_server.metrics_port import metrics_port
 from treadle_server.operations.catalog import Catalog
 from treadle_server.operations.context import OperationContext
@@ -163,7 +165,7 @@ def create_app(
             yield
 
     app = Starlette(
-        routes=[*routes(ENDPOINTS, ctx), WebSocketRoute("/v1/session", live.session)],
+        routes=[*routes(ENDPOINTS, ctx), WebSocketRoute("/v1/session", partial(serve_session, live))],
         exception_handlers={HTTPException: on_http_exception},
         lifespan=lifespan,
     )

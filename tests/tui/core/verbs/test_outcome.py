@@ -3,20 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.bulk import BulkProblem, BulkResult, FrozenTask
-from treadle.wire.status import Status
+from tests.tui.core.verbs.plans import aim, planned
+from treadle.wire.bulk import BulkProblem, BulkResult
 from treadle_tui.core.verbs.outcome import PORTION, portions, report, undo_of, undo_report
-from treadle_tui.core.verbs.plan import Plan, plan
-
-
-def aim(key: str, status: str = "pending", version: int = 1) -> FrozenTask:
-    return FrozenTask(id=key, status=Status(status), version=version, job_name="@global:tasks:a")
-
-
-def planned(verb: str, *tasks: FrozenTask) -> Plan:
-    found = plan(verb, tasks)  # type: ignore[arg-type]
-    assert isinstance(found, Plan)
-    return found
 
 
 def result(verb: str, versions: dict[str, int], **problems: str) -> BulkResult:

@@ -4,21 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.bulk import FrozenTask
+from tests.tui.core.verbs.plans import aim, planned
 from treadle.wire.status import Status
 from treadle.wire.transitions import ADMITS
 from treadle_tui.core.verbs.action import PAST
-from treadle_tui.core.verbs.plan import COUNT_FROM, Plan, Refusal, plan
-
-
-def aim(key: str, status: str = "pending", version: int = 1) -> FrozenTask:
-    return FrozenTask(id=key, status=Status(status), version=version, job_name="@global:tasks:a")
-
-
-def planned(verb: str, *tasks: FrozenTask) -> Plan:
-    found = plan(verb, tasks)  # type: ignore[arg-type]
-    assert isinstance(found, Plan)
-    return found
+from treadle_tui.core.verbs.plan import COUNT_FROM, Refusal, plan
 
 
 @given(st.sampled_from(sorted(PAST)), st.lists(st.sampled_from(list(Status)), max_size=8))

@@ -28,7 +28,7 @@ FIRST = 5_000
 
 
 def preload(harness: Harness, count: int, *, jobs: int = 1, size: int = 0) -> None:
-    """Submit tasks in bulk, and see that the store has them all pending."""
+    """Submit tasks in bulk, and see that the store has them all pending. Raises `BenchFailed` when it has not."""
     before = harness.counts().get("pending", 0)
     harness.run("submit", count=count, how="bulk", jobs=jobs, size=size)
     pending = harness.counts().get("pending", 0) - before

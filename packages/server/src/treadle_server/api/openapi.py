@@ -6,15 +6,13 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
-from starlette.responses import Response
 
 from treadle.wire.frames import Every, Frame, Hello, Unwatch, Watch
 from treadle.wire.problems import PROBLEMS, Problem
 from treadle.wire.runs import Claim, Report
 from treadle_server import __version__
-from treadle_server.api.call import DEFAULT_PER_PAGE, MOST_PER_PAGE, Call
+from treadle_server.api.call import DEFAULT_PER_PAGE, MOST_PER_PAGE
 from treadle_server.api.endpoint import Endpoint
-from treadle_server.operations.encode import dumps
 
 ALWAYS = ("validation-error", "store-unavailable")
 GUARDED = ("unauthorized", "forbidden", "too-many-requests")
@@ -31,15 +29,6 @@ _QUERY: dict[str, dict[str, Any]] = {
 
 Schemas = Mapping[Any, dict[str, Any]]
 """A reference by (model, mode)."""
-
-
-async def get(call: Call) -> Response:
-    """Give the OpenAPI document."""
-    if call.ctx.document is None:
-        from treadle_server.api.routes import ENDPOINTS  # the table names this handler
-
-        call.ctx.document = dumps(document(ENDPOINTS))
-    return Response(call.ctx.document, media_type="application/json")
 
 
 def document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:

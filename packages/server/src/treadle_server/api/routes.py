@@ -1,6 +1,9 @@
 """Every endpoint of the server, one line each: the wire's operation, and what answers it."""
 
+from functools import cache
 from typing import get_args
+
+from starlette.responses import Response
 
 from treadle.wire.flows import FLOW_VERBS
 from treadle.wire.operations import REPORTS
@@ -15,7 +18,6 @@ from treadle_server.api import (
     limits,
     meta,
     metrics,
-    openapi,
     prune,
     runs,
     schedules,
@@ -28,10 +30,24 @@ from treadle_server.api import (
     windows,
     workers,
 )
+from treadle_server.api.call import Call
 from treadle_server.api.endpoint import Endpoint, Items
+from treadle_server.api.openapi import document
 from treadle_server.domain.artifacts import AFTER_EXCEPTION
 from treadle_server.operations.bulk import Edits
+from treadle_server.operations.encode import dumps
 from treadle_server.operations.reporting import ReportsOutline
+
+
+@cache
+def _described() -> bytes:
+    return dumps(document(ENDPOINTS))
+
+
+async def _openapi(call: Call) -> Response:
+    """Give the OpenAPI document, which is made when it is first asked for."""
+    return Response(_described(), media_type="application/json")
+
 
 _on = Endpoint.of
 
@@ -109,7 +125,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _on("readyz", meta.readyz),
     _on("readyz_v1", meta.readyz),
     _on("problem", meta.problem_page),
-    _on("openapi", openapi.get),
+    _on("openapi", _openapi),
 )
 """In the order of the wire's operations, in which they are tried."""
 

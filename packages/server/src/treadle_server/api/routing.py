@@ -17,6 +17,7 @@ from treadle_server.access.authorization import check_row, check_user
 from treadle_server.access.narrowing import narrowed
 from treadle_server.access.principal import Principal
 from treadle_server.access.tokens import address_of, bearer
+from treadle_server.access.trust import trust
 from treadle_server.api import body
 from treadle_server.api.call import Call
 from treadle_server.api.connected import ClientGone
@@ -27,7 +28,6 @@ from treadle_server.errors import NoSuchRoute, TreadleError, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.context import OperationContext, task_id_of, worker_id_of
 from treadle_server.operations.values import run_number
-from treadle_server.serving.connection_limits import trust
 
 log = logging.getLogger(__name__)
 

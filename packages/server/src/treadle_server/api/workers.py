@@ -9,9 +9,9 @@ from treadle.wire.runs import ClaimRequest
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.api.connected import while_connected
+from treadle_server.domain.tasks import ClaimKey
 from treadle_server.engine.commands import RemoveWorker
 from treadle_server.engine.commands.jobs import check_room
-from treadle_server.engine.dispatch.slots import ClaimKey
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations.carrying import carried_by
 from treadle_server.operations.encode import page_data

@@ -13,7 +13,10 @@ _INDEX = re.compile("0|[1-9][0-9]*")
 
 
 def pointed(name: str, key: str | None, content: Any) -> str | None:
-    """Return the key that a job's registration means, for this payload."""
+    """Return the key that a job's registration means, for this payload; None when nothing stands where it points.
+
+    Raises `ValidationFailed` for what can be no key.
+    """
     if key is None or not key.startswith("/"):
         return key
     found = content

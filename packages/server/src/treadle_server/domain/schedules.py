@@ -25,13 +25,9 @@ _FIELDS = {
 
 
 @dataclass(slots=True)
-class Schedule:
-    """A template that puts tasks in. `payload` and `template` (the options of its tasks) are JSON text."""
+class Content:
+    """What a schedule says. `payload` and `template` (the options of its tasks) are JSON text."""
 
-    id: str
-    room: str
-    name: str
-    job_num: int
     payload: str
     schema_version: int
     """The version of the job's schema that the payload was checked against; its tasks keep it."""
@@ -42,6 +38,16 @@ class Schedule:
     jitter_seconds: float
     missed: str
     """What becomes of ticks that were missed: `late`, one late run for all of them, or `skip`, none."""
+
+
+@dataclass(slots=True)
+class Schedule(Content):
+    """A template that puts tasks in: what it says, whose it is, and where it is in its ticks."""
+
+    id: str
+    room: str
+    name: str
+    job_num: int
     paused: bool
     next_at: datetime | None
     """The next tick; None when there is none any more. While it is paused this keeps the phase of an interval."""
@@ -85,6 +91,7 @@ class Schedule:
         return now - self.next_at >= MISSED_AFTER or (following is not None and following <= now)
 
 
+CONTENT_FIELDS = tuple(field.name for field in fields(Content))
 SCHEDULE_FIELDS = tuple(field.name for field in fields(Schedule))
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import NamedTuple
 
 from treadle.wire.ids import RunId, TaskId, WorkerId
 from treadle.wire.names import INTERNAL
@@ -21,6 +22,14 @@ _INTERNAL = f"{INTERNAL}:"
 
 seconds = lru_cache(maxsize=1024)(lambda number: timedelta(seconds=number))
 """A number of seconds as a timedelta: tasks have few different ones."""
+
+
+class ClaimKey(NamedTuple):
+    """Under which a claim over HTTP may be sent again."""
+
+    text: str
+    body: bytes
+    """A digest of the request's body, which is to be the same."""
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from treadle.wire.ids import WorkerId
 from treadle_server.access.principal import Principal
 from treadle_server.clock import Clock, Drift
 from treadle_server.distribution import COMMITS, ROWS, Distribution
-from treadle_server.domain.tasks import RunKey, Task
+from treadle_server.domain.tasks import ClaimKey, RunKey, Task
 from treadle_server.engine.applying import apply
 from treadle_server.engine.cache import Cache
 from treadle_server.engine.command_queue import MOST_ROWS, MOST_WAITING, CommandQueue
@@ -24,7 +24,7 @@ from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.dispatch.assignments import Assignments
 from treadle_server.engine.dispatch.dispatcher import Dispatcher, Freed
 from treadle_server.engine.dispatch.http_claims import HttpClaims
-from treadle_server.engine.dispatch.slots import ClaimKey, WorkerSlot
+from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.fast_path.reports import FastReports
 from treadle_server.engine.fast_path.submits import FastSubmits
 from treadle_server.engine.hooks import Hooks
@@ -86,11 +86,6 @@ class Engine:
         self._closing = False
         self._claims = HttpClaims(self.dispatcher, self.run, wake=self._wake.set, hand_back=self._hand_back)
         self._unconfirmed = Unconfirmed()
-
-    @property
-    def has_queued(self) -> bool:
-        """Return whether commands wait that are in no batch yet."""
-        return bool(self._queue)
 
     @property
     def most_rows(self) -> int:

@@ -47,7 +47,10 @@ def note_limits(task: Task, named: Sequence[Named], own: Given | None) -> None:
 
 
 def admit(work: UnitOfWork, wanted: Iterable[Wanted]) -> None:
-    """Raise `LimitFull` unless the limits that reject have room for all of these; nothing is changed."""
+    """Raise `LimitFull` unless the limits that reject have room for all of these.
+
+    What the batch has ended since is no use of theirs any more; else nothing is changed.
+    """
     by_seq = {task.seq: task for task in work.tasks.values()} if work.own_uses else {}
     for seq, run_id, bucket, weight in work.own_uses:
         crowd = work.admission.crowds.get(bucket)

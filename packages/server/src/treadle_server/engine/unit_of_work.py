@@ -37,7 +37,7 @@ _LANE = TASK_FIELDS.index("lane")
 
 
 class UnitOfWork:
-    """What one batch knows and changes."""
+    """What one batch knows and changes; what plain submits and reports have no need of is made when it is asked for."""
 
     def __init__(
         self, tx: Tx, now: datetime, rules: Rules, draw: Callable[[], float], log_lines: LogLineNumbers
@@ -71,8 +71,7 @@ class UnitOfWork:
         """Those of the owners of its schedules who have a valid token, or need none."""
         self.open_instances: set[TaskId] = set()
         """Those of the schedules' last instances that were open when the batch began."""
-        self.limits: dict[tuple[str, str], Limit] = {}
-        """By room and name."""
+        self.limits: dict[tuple[str, str], Limit] = {}  # by room and name
         self.named_limits: set[tuple[str, str]] = set()
         """Those of the limits that are to go which open tasks or jobs name."""
         self.due_places: list[Place] = []
@@ -102,8 +101,6 @@ class UnitOfWork:
         """Lanes in which something became claimable."""
         self.wake_jobs: set[int] = set()
         """Jobs of which any lane may have become claimable."""
-
-    # What a batch of plain submits and reports has no need of
 
     @cached_property
     def changes(self) -> Changes:

@@ -152,13 +152,13 @@ def _count_deltas(work: UnitOfWork) -> Counter[CountKey]:
         count_change(deltas, task, None)
     for task in _opened(work):
         if task.seq not in new:
-            count_change(deltas, task, _place(work.changes.before[task.seq]))
+            count_change(deltas, task, _counted_under(work.changes.before[task.seq]))
     for pruning in work.changes.prunings:
         deltas.subtract(count_key(gone.lane, gone.status, 0) for gone in pruning.removed)
     return deltas
 
 
-def _place(before: tuple[Any, ...]) -> CountKey:
+def _counted_under(before: tuple[Any, ...]) -> CountKey:
     """Return where a task was counted that had these values."""
     return count_key(before[_LANE], before[_STATUS], before[_PRIORITY])
 

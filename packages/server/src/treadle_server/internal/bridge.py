@@ -208,7 +208,8 @@ class Bridge(Interval):
     async def handed_over(self, task_ids: Collection[TaskId]) -> dict[TaskId, Task]:
         """Wait until the new tasks are dispatched, as far as they are claimed, and return how they stand then.
 
-        An executor may have started or even ended them, and the dispatch may have failed.
+        An executor may have started or even ended them, and the dispatch may have failed. Nothing is returned while the
+        store can't be read.
         """
         await self._dispatched(task_ids)
         try:

@@ -36,9 +36,8 @@ SHARE = 10
 """Views are read so seldom that reading takes at most a tenth of the event loop's time, all that wait for it together:
 four views of twenty dashboards cost a drain on PostgreSQL a third when each had a tenth for itself.
 
-Counted is what a read's own steps take, 1.5 to 6 ms, and not how long it lasts: in a drain that is 10 to 120 ms, nearly
-all of it waiting for the busy loop's turns, and a tenth of that made what is shown up to six seconds old. The quicker
-one of a view's last two reads counts, for the first one has statements to build.
+Counted is what a read's own steps take, 1.5 to 6 ms, not the 10 to 120 that it lasts in a drain: a tenth of those made
+what is shown up to six seconds old. The quicker of a view's last two reads counts: the first has statements to build.
 """
 
 AT_ONCE = 3

@@ -3,11 +3,9 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
-
-from starlette.websockets import WebSocket
 
 from treadle.wire.frames import Push
 from treadle.wire.ids import WorkerId
@@ -18,12 +16,11 @@ from treadle_server.engine.commands import ReturnUnstarted
 from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.hub import Batch, Instructions
 from treadle_server.errors import TreadleError, Unauthorized
-from treadle_server.live import client_ops, observer_ops, worker_ops
+from treadle_server.live.connection import GOING_AWAY, UNAUTHORIZED, Connection
 from treadle_server.live.events import Events
 from treadle_server.live.feeds import Feeds
 from treadle_server.live.pace import Pace
 from treadle_server.live.results import Results
-from treadle_server.live.session import GOING_AWAY, UNAUTHORIZED, Session, accept, converse, turn_away
 from treadle_server.live.task_windows import FilterTotals
 from treadle_server.live.tokens import SessionTokens
 from treadle_server.operations.context import OperationContext
@@ -31,8 +28,6 @@ from treadle_server.operations.encode_claims import run_names
 from treadle_server.services.base import Health, Service, supervise
 
 log = logging.getLogger(__name__)
-
-OPS = {**worker_ops.OPS, **client_ops.OPS, **observer_ops.OPS}
 
 IDLE_BEATS_SECONDS = 0.5
 """How far apart heartbeats of workers that do nothing are written: those of 1,000 in 2 commits a second, not in 67."""
@@ -56,8 +51,8 @@ class Live:
         ctx.engine.on_unconfirmed(self.feeds.lose)
         ctx.absences.on_heard = lambda: self.feeds.touch("workers")
         self.idle_beats = Pace(IDLE_BEATS_SECONDS)
-        self._sessions: set[Session] = set()
-        self._workers: dict[WorkerId, Session] = {}
+        self._sessions: set[Connection] = set()
+        self._workers: dict[WorkerId, Connection] = {}
         self._away: dict[WorkerId, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._closing = False
@@ -79,29 +74,36 @@ class Live:
                 for task in (*loops, *self._away.values()):
                     task.cancel()
 
-    async def session(self, socket: WebSocket) -> None:
-        """Serve one connection of `/v1/session` from its hello to its end."""
-        if self._closing:
-            await turn_away(socket)
-            return
-        accepted = await accept(self, socket)
-        if accepted is None:
-            return
-        session, first = accepted
+    @property
+    def is_closing(self) -> bool:
+        """Return whether the server goes: nobody is let in any more."""
+        return self._closing
+
+    @contextmanager
+    def pushing_to(self, session: Connection) -> Iterator[None]:
+        """Have the session among those that are pushed to, during the block, and end it with its token."""
         self._sessions.add(session)
         ender = None
         if session.principal.expires_at is not None and self._group is not None:
             ender = self._group.create_task(self._end_with_token(session), name="expiry")
         try:
-            await converse(session, first, OPS)
+            yield
         finally:
             if ender is not None:
                 ender.cancel()
             session.closed.set()
             self._sessions.discard(session)
-            observer_ops.forget(session)
+            for sub in list(session.feeds):
+                self.unsubscribe(session, sub)
+            if session.listener is not None:
+                self.events.remove(session.listener)
             self.results.drop(session, session.awaited)
             self._leave(session)
+
+    def unsubscribe(self, session: Connection, sub: str) -> None:
+        """End the subscription of this name; nothing happens when there is none."""
+        if (feed := session.feeds.pop(sub, None)) is not None:
+            self.feeds.unsubscribe(feed, session.number, sub)
 
     def soon(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
         """Have something done beside the requests; nothing while the sessions end."""
@@ -125,7 +127,7 @@ class Live:
         health = Health(service.name) if self.ctx.services is None else self.ctx.services.add(service.name)
         await supervise(service, health, self.ctx.engine.clock)
 
-    async def _end_with_token(self, session: Session) -> None:
+    async def _end_with_token(self, session: Connection) -> None:
         """End the session at the moment when its token expires."""
         try:
             await self.ctx.access.until_invalid(session.token)
@@ -141,7 +143,7 @@ class Live:
 
     # Workers
 
-    async def displace(self, worker_id: WorkerId, by: Session) -> None:
+    async def displace(self, worker_id: WorkerId, by: Connection) -> None:
         """End the session that the worker had: it has come back on another one."""
         if (away := self._away.pop(worker_id, None)) is not None:
             away.cancel()
@@ -154,7 +156,7 @@ class Live:
                 other.worker_id = None
                 await other.close(GOING_AWAY, "the worker opened another session")
 
-    def open_slot(self, session: Session, slot: WorkerSlot) -> None:
+    def open_slot(self, session: Connection, slot: WorkerSlot) -> None:
         """Let the worker take tasks, unless its session ended meanwhile."""
         if session.closed.is_set():
             self._wait_for_return(slot.worker_id)
@@ -163,7 +165,7 @@ class Live:
         self._workers[slot.worker_id] = session
         self.ctx.engine.open_slot(slot)
 
-    def close_slot(self, session: Session) -> None:
+    def close_slot(self, session: Connection) -> None:
         """Let the session's worker take no more tasks."""
         if session.slot is not None:
             self.ctx.engine.close_slot(session.slot)
@@ -171,12 +173,12 @@ class Live:
                 del self._workers[session.slot.worker_id]
             session.slot = None
 
-    def _leave(self, session: Session) -> None:
+    def _leave(self, session: Connection) -> None:
         self.close_slot(session)
         if session.worker_id is not None:
             self._wait_for_return(session.worker_id)
 
-    def _drop_lost(self, session: Session) -> None:
+    def _drop_lost(self, session: Connection) -> None:
         """End the session of a worker that was not heard of, or has gone to another server.
 
         What it is given here would be lost again.

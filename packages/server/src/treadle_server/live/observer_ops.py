@@ -44,7 +44,7 @@ async def watch(session: Session, fields: dict[str, Any]) -> Reply:
     feed = await session.live.feeds.open(key, view)
 
     def subscribe() -> None:
-        _unwatch(session, wanted.sub)
+        session.live.unsubscribe(session, wanted.sub)
         if not session.closed.is_set():
             session.feeds[wanted.sub] = feed
             session.live.feeds.subscribe(feed, session.number, wanted.sub, session.outbox.put)
@@ -107,15 +107,9 @@ def _window(wanted: Watch, room: str | None) -> Window:
     return window
 
 
-def _unwatch(session: Session, sub: str) -> None:
-    feed = session.feeds.pop(sub, None)
-    if feed is not None:
-        session.live.feeds.unsubscribe(feed, session.number, sub)
-
-
 async def unwatch(session: Session, fields: dict[str, Any]) -> Reply:
     """End the subscription of this name; nothing happens when there is none."""
-    _unwatch(session, values.validate(Unwatch, {**fields, "n": 0}).sub)
+    session.live.unsubscribe(session, values.validate(Unwatch, {**fields, "n": 0}).sub)
     return Reply({})
 
 
@@ -134,14 +128,6 @@ async def every(session: Session, fields: dict[str, Any]) -> Reply:
         session.outbox.put, wanted.room, wanted.job, wanted.task_id, wanted.brief, session.visibility
     )
     return Reply(ok, lambda: live.events.add(listener, wanted.since, wanted.recent))
-
-
-def forget(session: Session) -> None:
-    """End every subscription of a session that is over."""
-    for sub in list(session.feeds):
-        _unwatch(session, sub)
-    if session.listener is not None:
-        session.live.events.remove(session.listener)
 
 
 OPS: dict[str, Op] = {

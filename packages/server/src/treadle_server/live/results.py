@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import select
 
@@ -13,6 +13,7 @@ from treadle_server.access.checks import sees
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable, TooManyRequests
+from treadle_server.live.connection import Connection
 from treadle_server.operations.encode import task_data
 from treadle_server.services.base import Interval
 from treadle_server.store.base import Store
@@ -20,9 +21,6 @@ from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.statuses import status_is
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
-
-if TYPE_CHECKING:
-    from treadle_server.live.session import Session
 
 MOST_AWAITED = 100_000
 """Tasks that one session may await; more are refused."""
@@ -54,14 +52,14 @@ class Results(Interval):
     def __init__(self, store: Store) -> None:
         super().__init__()
         self._store = store
-        self._wanted: dict[TaskId, set[Session]] = defaultdict(set)
+        self._wanted: dict[TaskId, set[Connection]] = defaultdict(set)
         self._young: dict[TaskId, _Young] = {}
         """SQLite: tasks that were made here and have not ended. Who awaits one needs no look at the store: that takes a
         thread, and half of the time from a task's start to its result (3.1 ms with it, 1.6 without, in one run)."""
         self._look: set[TaskId] = set()
         self._polled_at: float | None = None
 
-    def want(self, session: "Session", ids: Collection[TaskId]) -> None:
+    def want(self, session: Connection, ids: Collection[TaskId]) -> None:
         """Push the tasks to the session when they are terminal, except those that it may not see.
 
         Raises `TooManyRequests` beyond `MOST_AWAITED`.
@@ -72,7 +70,7 @@ class Results(Interval):
             self._wanted[task_id].add(session)
             session.awaited.add(task_id)
 
-    def drop(self, session: "Session", ids: Iterable[TaskId]) -> None:
+    def drop(self, session: Connection, ids: Iterable[TaskId]) -> None:
         """Forget that the session awaits these tasks, as far as it does."""
         for task_id in list(ids):
             session.awaited.discard(task_id)
@@ -88,7 +86,7 @@ class Results(Interval):
             self._look |= unknown
             self.wake()
 
-    async def missing(self, session: "Session", ids: Collection[TaskId]) -> list[TaskId]:
+    async def missing(self, session: Connection, ids: Collection[TaskId]) -> list[TaskId]:
         """Return which of the awaited tasks are not there, or not for the session to see.
 
         The others are pushed when they are terminal. None are told while the store can't be read.
@@ -106,11 +104,11 @@ class Results(Interval):
             return []
         return missing
 
-    def _is_young(self, session: "Session", task_id: TaskId) -> bool:
+    def _is_young(self, session: Connection, task_id: TaskId) -> bool:
         young = self._young.get(task_id)
         return young is not None and (session.visibility is None or sees(session.principal, young))
 
-    async def _found(self, session: "Session", ids: list[TaskId]) -> dict[TaskId, str]:
+    async def _found(self, session: Connection, ids: list[TaskId]) -> dict[TaskId, str]:
         async with self._store.read() as connection:
             if session.visibility is None:
                 return {task_id: status for task_id, (_, status) in (await read_tasks.states(connection, ids)).items()}
@@ -145,7 +143,7 @@ class Results(Interval):
                 self._young.pop(task.id, None)
 
     def _push(self, ended: Iterable[Task]) -> None:
-        by_session: dict[Session, list[Task]] = defaultdict(list)
+        by_session: dict[Connection, list[Task]] = defaultdict(list)
         for task in ended:
             for session in self._wanted.pop(task.id, ()):
                 session.awaited.discard(task.id)

@@ -1,17 +1,16 @@
-"""The session socket's server side: hello, frames in and out, and which op does what (docs/protocol.md)."""
+"""The session socket's server side: hello, frames in and out, and what an operation is given (docs/protocol.md)."""
 
 import asyncio
 import contextlib
-import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from treadle.wire.frames import PROTOCOL, Hello, Push
-from treadle.wire.ids import TaskId, WorkerId, is_uuid
+from treadle.wire.frames import PROTOCOL, Hello
+from treadle.wire.ids import TaskId, is_uuid
 from treadle.wire.log_lines import bound
 from treadle.wire.problems import PROBLEMS
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER
@@ -22,8 +21,7 @@ from treadle_server.access.narrowing import narrowed
 from treadle_server.access.permission import Permission
 from treadle_server.access.principal import Principal
 from treadle_server.access.tokens import address_of, bearer
-from treadle_server.domain.visibility import Visibility
-from treadle_server.engine.dispatch.slots import WorkerSlot
+from treadle_server.access.trust import trust
 from treadle_server.errors import (
     PayloadTooLarge,
     StoreUnavailable,
@@ -32,18 +30,14 @@ from treadle_server.errors import (
     Unauthorized,
     ValidationFailed,
 )
-from treadle_server.live.events import EventListener
-from treadle_server.live.feeds import Feed
-from treadle_server.live.outbox import Outbox, portions
+from treadle_server.live.connection import BAD_FRAME, LATER, TOO_SLOW, UNAUTHORIZED, Connection
+from treadle_server.live.live import Live
+from treadle_server.live.outbox import Outbox
 from treadle_server.operations import values
 from treadle_server.operations.encode import dumps
 from treadle_server.operations.parsing import NotJson, parse
 from treadle_server.operations.permissions import PERMISSIONS
 from treadle_server.operations.problems import problem_body
-from treadle_server.serving.connection_limits import trust
-
-if TYPE_CHECKING:
-    from treadle_server.live.live import Live
 
 log = logging.getLogger(__name__)
 
@@ -54,17 +48,8 @@ MOST_HELLO = 64 * 1024
 MOST_AT_ONCE = 1000
 """Requests of one session in progress; further ones wait unread, and with them the client's socket."""
 
-BAD_FRAME = 4400
-UNAUTHORIZED = 4401
-TOO_SLOW = 4408
-GOING_AWAY = 1001
-LATER = 1013
-"""Nothing is refused: the same opening may do in a moment."""
-
 OF_RUN = frozenset({"reports", "reclaim", "receive"})
 """Operations whose commands look at the run's row themselves."""
-
-_numbers = itertools.count(1)
 
 
 class BadFrame(Exception):
@@ -96,42 +81,13 @@ class Op:
 
 
 @dataclass(slots=True, eq=False)
-class Session:
-    """One connection: who it is, and what it is doing as a worker, a client and an observer."""
+class Session(Connection):
+    """A connection, and what its operations work with."""
 
-    live: "Live"
-    socket: WebSocket
-    principal: Principal
-    token: str | None
-    outbox: Outbox
-    visibility: Visibility | None = None
-    """Which rooms are read; None: all."""
-    number: int = field(default_factory=lambda: next(_numbers))
-    worker_id: WorkerId | None = None
-    slot: WorkerSlot | None = None
-    awaited: set[TaskId] = field(default_factory=set)
-    feeds: dict[str, Feed] = field(default_factory=dict)
-    listener: EventListener | None = None
-    closed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def push(self, kind: Push, **members: Any) -> None:
-        """Send something by itself."""
-        self.outbox.put(dumps({"push": kind, **members}))
-
-    def push_tasks(self, kind: Push, tasks: Iterable[dict[str, Any]]) -> None:
-        """Send tasks by itself, in as many pushes as keep each frame small."""
-        for portion in portions(dumps(task) for task in tasks):
-            self.outbox.put(dumps({"push": kind})[:-1] + b',"tasks":[' + b",".join(portion) + b"]}")
-
-    async def close(self, code: int, reason: str = "") -> None:
-        """Close the socket, once, with a code of RFC 6455 and up to 120 characters of why."""
-        if not self.closed.is_set():
-            self.closed.set()
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
-                await self.socket.close(code, reason[:120])
+    live: Live = field(kw_only=True)
 
 
-async def accept(live: "Live", socket: WebSocket) -> tuple[Session, list[Any]] | None:
+async def accept(live: Live, socket: WebSocket) -> tuple[Session, list[Any]] | None:
     """Let a client in: the right origin, a valid token, and a hello in time; None when it was turned away.
 
     What else stood in the frame of the hello is returned beside the session.
@@ -174,7 +130,7 @@ async def _refuse(socket: WebSocket, code: int, reason: str) -> None:
         await socket.close(code, reason[:120])
 
 
-async def _greet(live: "Live", socket: WebSocket) -> tuple[Session, list[Any]]:
+async def _greet(live: Live, socket: WebSocket) -> tuple[Session, list[Any]]:
     text = await _receive(socket)
     if len(text) > MOST_HELLO:
         raise BadFrame(f"the frame of the hello has {MOST_HELLO} bytes at most")
@@ -188,12 +144,12 @@ async def _greet(live: "Live", socket: WebSocket) -> tuple[Session, list[Any]]:
     principal = narrowed(await live.ctx.access.identify(token, address_of(socket)), socket.headers)
     trust(socket.scope)
     outbox = Outbox(live.ctx.settings.session_queue_bytes)
-    session = Session(live, socket, principal, token, outbox, visibility_of(principal))
+    session = Session(socket, principal, token, outbox, visibility_of(principal), live=live)
     session.outbox.put(dumps({"re": hello.n, "ok": _welcome(live, principal)}))
     return session, items[1:]
 
 
-def _welcome(live: "Live", principal: Principal) -> dict[str, Any]:
+def _welcome(live: Live, principal: Principal) -> dict[str, Any]:
     engine = live.ctx.engine
     return {
         "protocol": PROTOCOL,

@@ -83,7 +83,7 @@ class TasksView:
         self._total = (0, False)
         self._is_partial = False
         self._ahead = (0, False)
-        self._places: dict[int, int] = {}
+        self._positions: dict[int, int] = {}
         self._blockers: dict[int, Blocked] = {}
         self._in_line: dict[str, _InLine] = {}
         self._targets: set[int] = set()
@@ -209,7 +209,7 @@ class TasksView:
         found = [told.task for told in shown[first:]]
         before, is_capped = await ahead_of(connection, self._wanted, self._at, found, self._total[0])
         self._ahead = before if is_capped or self._at is None else before - first, is_capped
-        self._places = await positions(connection, found)
+        self._positions = await positions(connection, found)
         if limited := [task for task in found if task.limit_key is not None]:
             # Whom a limit lets through, and when it is another's turn, no task tells.
             blocked = await read_targets.blocked_by(connection, limited)
@@ -254,18 +254,18 @@ class TasksView:
 
     def _encoded(self, told: ToldTask) -> bytes | None:
         seq = told.task.seq
-        place = self._places.get(seq) if told.is_pending else None
+        position = self._positions.get(seq) if told.is_pending else None
         blockers = self._blockers.get(seq) if told.is_pending else None
-        if place is None and blockers is None:
+        if position is None and blockers is None:
             return told.encoded()
         before = self._in_line.get(told.task.id)
         if before is not None and before.told is told:
-            if (before.place, before.blockers) == (place, blockers) or not told.stands:
+            if (before.position, before.blockers) == (position, blockers) or not told.stands:
                 return before.row
         elif not told.stands:
             return told.encoded()
-        row = dumps(listed_data(told.task, place, blockers))
-        self._in_line[told.task.id] = _InLine(told, place, blockers, row)
+        row = dumps(listed_data(told.task, position, blockers))
+        self._in_line[told.task.id] = _InLine(told, position, blockers, row)
         return row
 
 
@@ -273,7 +273,7 @@ class _InLine(NamedTuple):
     """A shown row that has a place in line, or blockers, as it was encoded for its window."""
 
     told: ToldTask
-    place: int | None
+    position: int | None
     blockers: Blocked | None
     row: bytes
 

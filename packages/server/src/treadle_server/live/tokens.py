@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from treadle_server.access.tokens import FRESH_SECONDS, Access
 from treadle_server.errors import Unauthorized
-from treadle_server.live.session import UNAUTHORIZED, Session
+from treadle_server.live.connection import UNAUTHORIZED, Connection
 from treadle_server.services.base import Interval
 
 
@@ -14,7 +14,7 @@ class SessionTokens(Interval):
     name = "tokens"
     everywhere = True
 
-    def __init__(self, access: Access, sessions: Collection[Session]) -> None:
+    def __init__(self, access: Access, sessions: Collection[Connection]) -> None:
         super().__init__()
         self._access = access
         self._sessions = sessions

@@ -228,7 +228,7 @@ class SchedulesView:
         return ViewRows(rows, total)
 
 
-class Places:
+class RecentPositions:
     """Queue positions that are refreshed at most once a second."""
 
     def __init__(self) -> None:
@@ -242,7 +242,7 @@ class Places:
         now = asyncio.get_running_loop().time()
         if (left := self._read_at + POSITION_SECONDS - now) > 0:
             pending = {task.seq for task in tasks if task.status is Status.PENDING}
-            return {seq: place for seq, place in self._known.items() if seq in pending}, left
+            return {seq: position for seq, position in self._known.items() if seq in pending}, left
         self._known = await positions(connection, tasks)
         self._read_at = now
         return self._known, None
@@ -262,7 +262,7 @@ class TaskView:
         self._id = task_id
         self._is_seen = is_seen
         """Whether the asker sees it; None: who reads all rooms does."""
-        self._places = Places()
+        self._positions = RecentPositions()
         self._pending_in: int | None = None
         self._targets: set[int] = set()
         self._lines: set[int] = set()
@@ -286,7 +286,7 @@ class TaskView:
         if self._is_seen is not None and not self._is_seen(task):
             return ViewRows()
         self._pending_in = task.job_num if task.status is Status.PENDING else None
-        places, self.again_in = await self._places.of(connection, [task])
+        found, self.again_in = await self._positions.of(connection, [task])
         blockers = await read_targets.blocked_by(connection, [task])
         self._targets = awaited_targets([task])
         self._lines = limited_lanes([task])
@@ -296,7 +296,7 @@ class TaskView:
         )
         data: dict[str, Any] = {
             "id": task.id,
-            "task": orjson.Fragment(dumps(task_data(task, places.get(task.seq), blockers.get(task.seq)))),
+            "task": orjson.Fragment(dumps(task_data(task, found.get(task.seq), blockers.get(task.seq)))),
             "runs": [run_data(run) for run in runs],
             "events": [happening_data(one) for one in happenings(task, runs)],
             "logs": [log_data(line) for line in await read_logs.of_task(connection, task.seq)],

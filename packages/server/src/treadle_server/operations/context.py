@@ -47,8 +47,6 @@ class OperationContext:
     """What runs beside the requests; None until the server has started."""
     internal: Internal | None = None
     """None without executors."""
-    document: bytes | None = None
-    """The OpenAPI document, made when it is first asked for."""
     absences: Absences = field(init=False)
 
     def __post_init__(self) -> None:

@@ -11,9 +11,9 @@ from treadle_server.access.checks import check_create
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_scopes
 from treadle_server.domain.jobs import Job
-from treadle_server.domain.schedules import first_tick
+from treadle_server.domain.schedules import Content, first_tick
 from treadle_server.engine.commands import DeleteSchedule, PauseSchedule, RunSchedule, SchemaMoved, SetSchedule
-from treadle_server.engine.commands.schedules import Content, WasSet
+from treadle_server.engine.commands.schedules import WasSet
 from treadle_server.errors import SchemaConflict, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.checking import check_one

@@ -260,7 +260,7 @@ def _partly(ctx: OperationContext, job: Job, item: TaskSubmit | PlainTask) -> Jo
 def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> Submission:
     """Return the submission of a task, with its payload as JSON text.
 
-    Raises `ValidationFailed` for a time that can't be kept.
+    Raises `ValidationFailed` for a time that can't be kept, and for a deadline before it is due.
     """
     if isinstance(wanted, PlainTask) or wanted.model_fields_set <= _PLAIN:
         hashes = _content_hashes(job, wanted.payload, {"room": room})

@@ -5,13 +5,10 @@ import logging
 import random
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from treadle_server.clock import Clock
 from treadle_server.errors import StoreUnavailable
-
-if TYPE_CHECKING:
-    from treadle_server.services.leader import Leading
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +39,24 @@ class Service(Protocol):
 
     async def wait(self, seconds: float) -> None:
         """Wait so long, or until there is something to do."""
+        ...
+
+
+class Leading(Protocol):
+    """Who knows whether this server leads."""
+
+    @property
+    def term(self) -> int:
+        """Return how often this server was made the leader."""
+        ...
+
+    @property
+    def is_leading(self) -> bool:
+        """Return whether it leads at this moment."""
+        ...
+
+    async def until_leading(self) -> None:
+        """Return when it leads."""
         ...
 
 
@@ -95,7 +110,7 @@ class Interval:
             self._wake.clear()
 
 
-async def supervise(service: Service, health: Health, clock: Clock, leader: "Leading | None" = None) -> None:
+async def supervise(service: Service, health: Health, clock: Clock, leader: Leading | None = None) -> None:
     """Run the service for ever: with a `leader`, while that is this server, unless it runs everywhere.
 
     It turns a bounded number of times a second, and one that failed not before its back-off is over, whatever wakes it.

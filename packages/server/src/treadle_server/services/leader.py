@@ -6,7 +6,6 @@ within six seconds when its machine is gone; the others ask for the lock every s
 
 import asyncio
 import logging
-from typing import Protocol
 
 from treadle_server.services.base import Interval
 from treadle_server.store.migrations import HEAD
@@ -20,24 +19,6 @@ outdated can do nothing of what a leader does."""
 
 EVERY = 1.0
 """Seconds between two looks: for the lock, or whether it is still held."""
-
-
-class Leading(Protocol):
-    """Who knows whether this server leads."""
-
-    @property
-    def term(self) -> int:
-        """Return how often this server was made the leader."""
-        ...
-
-    @property
-    def is_leading(self) -> bool:
-        """Return whether it leads at this moment."""
-        ...
-
-    async def until_leading(self) -> None:
-        """Return when it leads."""
-        ...
 
 
 class Leader(Interval):

@@ -60,9 +60,10 @@ class Recent:
         self._kept.extend(self.of(batch, most=MOST_OF_A_COMMIT))
 
     def of(self, batch: Batch, *, most: int | None = None) -> Iterator[Brief]:
-        """Yield the last `most` transitions of a commit's tasks in brief (None: all), and those of jobs and workers.
+        """Yield the last `most` transitions of a commit's tasks in brief (None: all), and those of all else.
 
-        A worker's heartbeat is no transition.
+        That are jobs, workers and schedules. A worker's heartbeat is no transition, nor is what a later one has
+        overtaken (`Batch.late`).
         """
         at, seq = batch.at, batch.seq - batch.size
         skipped = 0 if most is None else max(0, len(batch.tasks) - most)

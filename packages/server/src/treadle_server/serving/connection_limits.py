@@ -1,9 +1,9 @@
 """How many connections the server has, in all and of one address, and which of them have shown no token yet."""
 
 from collections import Counter, defaultdict
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
-from typing import Any, Protocol
+from typing import Protocol
 
 try:
     import resource
@@ -13,17 +13,8 @@ except ImportError:  # Windows has no such limits
 MOST_RESERVED = 128
 """File descriptors that are kept for the database, files and processes; half of them where there are few."""
 
-
 MOST_FILES = 65_536
 """File descriptors that a server wants."""
-
-SCOPE_KEY = "treadle.connection"
-
-
-def trust(scope: MutableMapping[str, Any]) -> None:
-    """Say that the scope's connection has shown a token that is accepted; another server's scope names none."""
-    if (connection := scope.get(SCOPE_KEY)) is not None:
-        connection.trust()
 
 
 class Connection(Protocol):

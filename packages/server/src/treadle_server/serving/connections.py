@@ -1,6 +1,6 @@
 """Connections before their token: uvicorn's protocols, with bounds on what a stranger may send, and for how long.
 
-A connection is a stranger's until the application has accepted a token on it and says so (connection_limits.py).
+A connection is a stranger's until the application has accepted a token on it and says so (access/trust.py).
 """
 
 from asyncio import TimerHandle, Transport
@@ -12,8 +12,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode
 from websockets.http11 import Request
 
+from treadle_server.access.trust import SCOPE_KEY
 from treadle_server.live.session import MOST_HELLO
-from treadle_server.serving.connection_limits import SCOPE_KEY, ConnectionLimits
+from treadle_server.serving.connection_limits import ConnectionLimits
 
 MOST_HEADER = 8 * 1024
 """Bytes of a request's first line and headers."""
@@ -29,7 +30,25 @@ class _TooLong(Exception):
     """The header has more bytes than it may."""
 
 
-class HttpConnection(HttpToolsProtocol):
+class _Counted:
+    """A connection that has a place among those that are counted, and gives it free."""
+
+    transport: Transport
+    _limits: ConnectionLimits
+    _is_in: bool
+
+    def drop(self) -> None:
+        """Make place for somebody else."""
+        self._leave()
+        self.transport.abort()
+
+    def _leave(self) -> None:
+        if self._is_in:
+            self._is_in = False
+            self._limits.leave(self)  # type: ignore[arg-type] # what it is mixed into has an address
+
+
+class HttpConnection(_Counted, HttpToolsProtocol):
     """An HTTP connection that is counted, and has bounds on its headers."""
 
     def __init__(self, *arguments: Any, limits: ConnectionLimits, **options: Any) -> None:
@@ -65,16 +84,9 @@ class HttpConnection(HttpToolsProtocol):
             self._is_trusted = True
             self._limits.trust(self)
 
-    def drop(self) -> None:
-        """Make place for somebody else."""
-        self._leave()
-        self.transport.abort()
-
     def _leave(self) -> None:
         self._disarm()
-        if self._is_in:
-            self._is_in = False
-            self._limits.leave(self)
+        super()._leave()
 
     # What is read
 
@@ -166,7 +178,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse("408 Request Timeout", f"no whole header came within {HEADER_SECONDS:.0f} seconds")
 
 
-class SocketConnection(WebSocketsSansIOProtocol):
+class SocketConnection(_Counted, WebSocketsSansIOProtocol):
     """A socket whose first frame is small, and whose messages are not until a token was accepted."""
 
     def __init__(self, *arguments: Any, limits: ConnectionLimits, **options: Any) -> None:
@@ -217,13 +229,3 @@ class SocketConnection(WebSocketsSansIOProtocol):
         """Take messages of any size that the settings allow."""
         self.conn.max_message_size = self._most
         self._limits.trust(self)
-
-    def drop(self) -> None:
-        """Make place for somebody else."""
-        self._leave()
-        self.transport.abort()
-
-    def _leave(self) -> None:
-        if self._is_in:
-            self._is_in = False
-            self._limits.leave(self)

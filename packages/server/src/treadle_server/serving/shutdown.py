@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
+from treadle_server.access.trust import SCOPE_KEY
 from treadle_server.api.problems import problem_response
 from treadle_server.errors import StoreUnavailable
-from treadle_server.serving.connection_limits import SCOPE_KEY
 
 log = logging.getLogger(__name__)
 

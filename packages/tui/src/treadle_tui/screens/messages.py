@@ -64,7 +64,7 @@ class MessageActions(Screen[None]):
             self.run_worker(self._begin(), exclusive=True, group="message")
 
     def with_send(self, line: str) -> None:
-        """Send what was typed: a name, and data as JSON."""
+        """Send what was typed: a name, and data as JSON. Raises `CommandError` when it is neither."""
         try:
             draft = read_line(line)
         except MessageError as error:

@@ -34,7 +34,7 @@ def edit(
     ids: tuple[str, ...], *, payload: str | None, checkpoint: str | None, clear: tuple[str, ...],
     if_version: int | None, is_json: bool, **given: Any,
 ) -> None:  # fmt: skip
-    """Change tasks that wait: scheduled and pending ones.
+    """Change tasks that wait: scheduled, blocked and pending ones.
 
     What is left out stays as it is. Tags and scopes that are given replace all that there were. An ID may be the
     beginning of one, when it is one task's alone.

@@ -28,6 +28,11 @@ _where = click.option("--where", metavar="FILTER", help="All tasks that the filt
 _queue = click.option("--queue", "queues", multiple=True, metavar="JOB", help="A whole queue, by its job's full name.")
 
 
+def _of_queues_too(function: Callable[..., None]) -> click.Command:
+    """Make a command of it that is given tasks by their ids or a filter, or whole queues."""
+    return click.command()(_ids(_where(_queue(as_json(_explained(function))))))
+
+
 def _steer(action: "Action", ids: tuple[str, ...], where: str | None, *, is_json: bool, **fields: Any) -> None:
     """Apply a verb to the tasks meant; every refusal is shown, and any makes the exit code 1."""
     _check_one_of(ids=ids, where=where)
@@ -149,12 +154,7 @@ def cancel(ids: tuple[str, ...], *, where: str | None, is_json: bool) -> None:
     _steer("cancel", ids, where, is_json=is_json)
 
 
-@click.command()
-@_ids
-@_where
-@_queue
-@as_json
-@_explained
+@_of_queues_too
 def pause(ids: tuple[str, ...], *, where: str | None, queues: tuple[str, ...], is_json: bool) -> None:
     """Pause tasks, or a queue.
 
@@ -164,12 +164,7 @@ def pause(ids: tuple[str, ...], *, where: str | None, queues: tuple[str, ...], i
     _steer_tasks_or_queues("pause", ids, where, queues, is_json=is_json)
 
 
-@click.command()
-@_ids
-@_where
-@_queue
-@as_json
-@_explained
+@_of_queues_too
 def resume(ids: tuple[str, ...], *, where: str | None, queues: tuple[str, ...], is_json: bool) -> None:
     """Let paused or failed tasks go on from their checkpoint, or a paused queue."""
     _steer_tasks_or_queues("resume", ids, where, queues, is_json=is_json)

@@ -1,4 +1,4 @@
-"""`treadle submit JOB key=value…`."""
+"""`treadle submit JOB key=value…`: one task, its payload and options, from the command line."""
 
 import json
 from typing import TYPE_CHECKING, Any

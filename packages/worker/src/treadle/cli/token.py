@@ -1,4 +1,4 @@
-"""`treadle token create|list|revoke`."""
+"""`treadle token create|list|revoke`: who may ask for what, and until when."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""`treadle webhooks list|set|delete|deliveries|redeliver`."""
+"""`treadle webhooks list|set|delete|deliveries|redeliver`: who is told of outcomes, and what could not be told."""
 
 from typing import TYPE_CHECKING, get_args
 

@@ -1,4 +1,4 @@
-"""`treadle worker MODULE`."""
+"""`treadle worker MODULE`: serves the tasks of a module until it is told to end."""
 
 import importlib
 import logging

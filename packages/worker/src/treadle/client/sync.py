@@ -244,7 +244,7 @@ class SyncClient:
     own; a forked process has none until it opens the client for itself.
     """
 
-    # The parameters of `Client` once more: type checkers, editors and help() show them as they stand here.
+    # Stands twice: type checkers, editors and help() show the parameters of `Client` as they stand here.
     def __init__(
         self,
         url: str | None = None,

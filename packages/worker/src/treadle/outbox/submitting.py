@@ -72,6 +72,7 @@ async def submit_many(
     return [row["id"] for row in rows]
 
 
+# Stands twice: type checkers, editors and help() show each function's parameters as they stand with it.
 def submit_sync(
     connection: Sync,
     bound: Bound[Any],
@@ -85,6 +86,7 @@ def submit_sync(
     return submit_many_sync(connection, [bound], options=options, room=room, codec=codec, table=table)[0]
 
 
+# Stands twice: likewise, and what is awaited there is not here.
 def submit_many_sync(
     connection: Sync,
     bounds: Sequence[Bound[Any]],

@@ -113,6 +113,7 @@ class Call(Protocol[P, T_co]):
         *args: Q.args,
         **kwargs: Q.kwargs,
     ) -> T_co: ...
+    # Stands twice: an overload for each number of arguments before the options, and no type says "so many".
     @overload
     def __call__(
         self: "Takes5[A, B, C, D, E, Q, T_co]",

@@ -85,6 +85,7 @@ def task(
     limits: Sequence[Limit] = (),
     **defaults: Unpack[TaskDefaults],
 ) -> Decorator: ...
+# Stands twice: an overload names the parameters that the function has.
 def task(
     function: Callable[..., Any] | str | None = None,
     /,

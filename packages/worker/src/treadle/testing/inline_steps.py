@@ -27,7 +27,10 @@ class InlineSteps:
                 return found
 
     async def keep(self, step: dict[str, Any]) -> None:
-        """Keep a step. Raises a `ProblemError`, and `BadValue` when it can't be kept."""
+        """Keep a step.
+
+        Raises a `ProblemError`, `BadValue` when it can't be kept, and `EncryptionError` when it can't be encrypted.
+        """
         report = {**self._ref, "kind": "step", **step}
         sealed = sealed_report(self._sealer, report) if self._is_encrypted else report
         assert sealed is not None

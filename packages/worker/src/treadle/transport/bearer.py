@@ -87,7 +87,10 @@ class Bearer:
         return self._at(url, chosen, _addresses(found))
 
     def ways_now(self, url: str) -> list[Way]:
-        """Do as `ways`, in a thread: this waits for the name. Tokens that change are asked for by `ways` alone."""
+        """Do as `ways`, in a thread: this waits for the name. Tokens that change are asked for by `ways` alone.
+
+        Raises as `ways`.
+        """
         chosen = self._without_looking(url)
         if isinstance(chosen, Way):
             return [chosen]

@@ -1,4 +1,4 @@
-"""Jobs and their queues."""
+"""Jobs and their queues: registered, steered, and shown with what waits and runs."""
 
 from typing import ClassVar, Literal
 

@@ -1,4 +1,4 @@
-"""Parts of lists."""
+"""Parts of lists: how a page is asked for, and what comes with it."""
 
 from collections.abc import Iterator
 from typing import Generic, TypeVar

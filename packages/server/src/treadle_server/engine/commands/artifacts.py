@@ -24,6 +24,12 @@ ABANDONED = timedelta(days=1)
 """When an upload that was announced and never stored is forgotten: a long one takes hours, not days."""
 
 
+def _read_upload(reads: ReadSet, task_id: TaskId, artifact: Artifact) -> None:
+    reads.tasks.add(task_id)
+    reads.runs.add((task_id, artifact.run_id))
+    reads.artifacts.add((task_id, artifact.run_id, artifact.name))
+
+
 @dataclass(slots=True, kw_only=True)
 class AnnounceArtifact(OneRow):
     """Announces an upload of an open run, or of one that has just ended in an exception."""
@@ -36,9 +42,7 @@ class AnnounceArtifact(OneRow):
 
     def reads(self, reads: ReadSet) -> None:
         """Read the task, the run's record if it is over, who had it, and an artifact of that name."""
-        reads.tasks.add(self.task_id)
-        reads.runs.add((self.task_id, self.wanted.run_id))
-        reads.artifacts.add((self.task_id, self.wanted.run_id, self.wanted.name))
+        _read_upload(reads, self.task_id, self.wanted)
 
     def apply(self, work: UnitOfWork) -> Artifact:
         """Return the artifact: the one that was announced before, when it is the same.
@@ -84,9 +88,7 @@ class StoreArtifact(OneRow):
 
     def reads(self, reads: ReadSet) -> None:
         """Read the task, the run's record if it is over, and the artifact."""
-        reads.tasks.add(self.task_id)
-        reads.runs.add((self.task_id, self.artifact.run_id))
-        reads.artifacts.add((self.task_id, self.artifact.run_id, self.artifact.name))
+        _read_upload(reads, self.task_id, self.artifact)
 
     def apply(self, work: UnitOfWork) -> Artifact:
         """Return the artifact, whose location is another when the same bytes were stored before.

@@ -9,7 +9,7 @@ from uuid_utils import uuid7
 from treadle_server.access.checks import check_schedule, check_task_scopes
 from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Job
-from treadle_server.domain.schedules import Schedule, first_tick
+from treadle_server.domain.schedules import CONTENT_FIELDS, SCHEDULE_FIELDS, Content, Schedule, first_tick
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.instances import fire, has_open_instance, key_holder, make_instance
@@ -23,20 +23,6 @@ from treadle_server.errors import InternalJobNotConfigured, ScheduleNotFound, Ta
 
 MOST = 500
 """Schedules that one command takes at once, so that the writer is never held for long."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
-    """What a schedule says, checked in form and against its job's schema; JSON as text."""
-
-    payload: str
-    schema_version: int
-    template: str
-    cron: str | None
-    zone: str | None
-    interval_seconds: float | None
-    jitter_seconds: float
-    missed: str
 
 
 _TIMING = ("cron", "zone", "interval_seconds")
@@ -71,12 +57,22 @@ def check_version(schedule: Schedule, expected: int | None) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class SetSchedule(OneRow):
-    """Makes a schedule, or changes what differs: one that stays the same keeps its next tick."""
+class OfSchedule(OneRow):
+    """What is asked of one schedule, by its room and name."""
 
     principal: Principal
     room: str
     name: str
+
+    def reads(self, reads: ReadSet) -> None:
+        """Read the schedule."""
+        reads.schedules.add((self.room, self.name))
+
+
+@dataclass(slots=True, kw_only=True)
+class SetSchedule(OfSchedule):
+    """Makes a schedule, or changes what differs: one that stays the same keeps its next tick."""
+
     job_name: str
     content: Content
     paused: bool | None = None
@@ -89,7 +85,7 @@ class SetSchedule(OneRow):
     def reads(self, reads: ReadSet) -> None:
         """Read the schedule and the job, and make room for a task of it: the same batch may run it."""
         job_name = job_name_or_404(self.job_name)
-        reads.schedules.add((self.room, self.name))
+        OfSchedule.reads(self, reads)
         reads.job_names.add(job_name)
         options = orjson.loads(self.content.template)
         reads.new_tasks.append((job_name, self.room, options.get("pool")))
@@ -144,18 +140,11 @@ class SetSchedule(OneRow):
     def _fresh(self, work: UnitOfWork, job: Job, schedule_id: str) -> Schedule:
         content = self.content
         return Schedule(
+            **{name: getattr(content, name) for name in CONTENT_FIELDS},
             id=schedule_id,
             room=self.room,
             name=self.name,
             job_num=job.num,
-            payload=content.payload,
-            schema_version=content.schema_version,
-            template=content.template,
-            cron=content.cron,
-            zone=content.zone,
-            interval_seconds=content.interval_seconds,
-            jitter_seconds=content.jitter_seconds,
-            missed=content.missed,
             paused=self.paused or False,
             next_at=_first(content, work.now),
             last_at=None,
@@ -201,7 +190,7 @@ def _first(content: Content, now: datetime) -> datetime:
 
 
 def _overwrite(known: Schedule, fresh: Schedule) -> None:
-    for name in Schedule.__slots__:
+    for name in SCHEDULE_FIELDS:
         setattr(known, name, getattr(fresh, name))
 
 
@@ -213,18 +202,11 @@ def _pause(work: UnitOfWork, schedule: Schedule, *, paused: bool) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class PauseSchedule(OneRow):
+class PauseSchedule(OfSchedule):
     """Pauses a schedule, or lets it go on."""
 
-    principal: Principal
-    room: str
-    name: str
     paused: bool
     if_version: int | None = None
-
-    def reads(self, reads: ReadSet) -> None:
-        """Read the schedule."""
-        reads.schedules.add((self.room, self.name))
 
     def apply(self, work: UnitOfWork) -> Schedule:
         """Return the schedule. Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden` or `TaskConflict`."""
@@ -238,16 +220,8 @@ class PauseSchedule(OneRow):
 
 
 @dataclass(slots=True, kw_only=True)
-class RunSchedule(OneRow):
+class RunSchedule(OfSchedule):
     """Puts a schedule's task in now, also of a paused one; its ticks stay as they are."""
-
-    principal: Principal
-    room: str
-    name: str
-
-    def reads(self, reads: ReadSet) -> None:
-        """Read the schedule."""
-        reads.schedules.add((self.room, self.name))
 
     def apply(self, work: UnitOfWork) -> Task:
         """Return the task.
@@ -266,16 +240,8 @@ class RunSchedule(OneRow):
 
 
 @dataclass(slots=True, kw_only=True)
-class DeleteSchedule(OneRow):
+class DeleteSchedule(OfSchedule):
     """Deletes a schedule; what of it is open ends by itself, and nothing follows it."""
-
-    principal: Principal
-    room: str
-    name: str
-
-    def reads(self, reads: ReadSet) -> None:
-        """Read the schedule."""
-        reads.schedules.add((self.room, self.name))
 
     def apply(self, work: UnitOfWork) -> None:
         """Raises `InvalidRoomId`, `ScheduleNotFound` or `Forbidden`."""

@@ -93,7 +93,8 @@ class Steer(OneRow):
         """Return the task after it.
 
         Raises `TaskNotFound`, `Forbidden`, `TaskConflict` (it was changed since `if_version`), `InvalidTaskTransition`,
-        or `ValidationFailed` when it keeps no step `from_step`.
+        or `ValidationFailed` when it keeps no step `from_step`, when an encrypted one is resolved in words that are not
+        encrypted, and for an action that is none.
         """
         task = get_task(work, self.task_id)
         check_control(self.principal, task)

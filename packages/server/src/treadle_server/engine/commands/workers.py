@@ -12,10 +12,9 @@ from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.life import Ending
-from treadle_server.domain.tasks import Task
+from treadle_server.domain.tasks import ClaimKey, Task
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.steering import keep_hold
-from treadle_server.engine.dispatch.slots import ClaimKey
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import JobNotFound, TaskConflict, WorkerNotFound

@@ -9,11 +9,11 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.status import Status, WorkerState
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
-from treadle_server.domain.tasks import RunKey, Task
+from treadle_server.domain.tasks import ClaimKey, RunKey, Task
 from treadle_server.engine.dispatch.assignments import Assignments, keep_keyed
 from treadle_server.engine.dispatch.fairness import LaneHead, Turns, capacities_for, match, serves
 from treadle_server.engine.dispatch.head_cache import HeadCache, behind
-from treadle_server.engine.dispatch.slots import Capacity, ClaimKey, Demand, WaitingClaim, WorkerSlot
+from treadle_server.engine.dispatch.slots import Capacity, Demand, WaitingClaim, WorkerSlot
 from treadle_server.engine.hub import Change
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import hot

@@ -9,11 +9,11 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.status import WorkerState
 from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Worker
-from treadle_server.domain.tasks import Task
+from treadle_server.domain.tasks import ClaimKey, Task
 from treadle_server.engine.commands import FindClaims, FindWorker
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.dispatch.dispatcher import Dispatcher
-from treadle_server.engine.dispatch.slots import Capacity, ClaimKey, WaitingClaim
+from treadle_server.engine.dispatch.slots import Capacity, WaitingClaim
 
 R = TypeVar("R")
 

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from treadle.wire.ids import WorkerId
-from treadle_server.domain.tasks import RunKey, Task
+from treadle_server.domain.tasks import ClaimKey, RunKey, Task
 from treadle_server.engine.dispatch.presence import Presence
 
 AHEAD = 0.05
@@ -174,14 +173,6 @@ class Capacity:
 
 UNLIMITED = 1_000_000
 """The room of a worker that never named its concurrency: the largest weight that a task can have."""
-
-
-class ClaimKey(NamedTuple):
-    """Under which a claim may be sent again."""
-
-    text: str
-    body: bytes
-    """A digest of the request's body, which is to be the same."""
 
 
 @dataclass(slots=True, eq=False)

@@ -169,11 +169,11 @@ async def _write(taken: _Taken) -> None:
     counts: Counter[CountKey] = Counter()
     freed: set[int] = set()
     for task_id, task in taken.tasks.items():
-        version, place = taken.before[task_id]
+        version, key = taken.before[task_id]
         if task.version == version:
             continue
         (completed if task.status is Status.COMPLETED else started).append((task, version))
-        count_change(counts, task, place)
+        count_change(counts, task, key)
         if task.target_num is not None:
             work.batch.targets.add(task.target_num)
             if task.status is Status.COMPLETED:

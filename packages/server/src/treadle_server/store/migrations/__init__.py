@@ -1,7 +1,7 @@
 """The schema's history, applied by alembic when a server starts, or by `treadle migrate`.
 
 A migration that is on the main branch is never edited again, whatever is wrong with it: databases exist that it made.
-What it made wrong the next one mends (`tests/store/test_upgrades.py` keeps a digest of each).
+What it made wrong the next one mends (`tests/store/test_migrations_upgrades.py` keeps a digest of each).
 """
 
 from pathlib import Path

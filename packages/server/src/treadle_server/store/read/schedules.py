@@ -76,6 +76,7 @@ def _where(room: str | None, visibility: Visibility | None) -> list[ColumnElemen
     return conditions
 
 
+# Stands twice: each page of a list is asked for in the same words, and says in its own what it gives.
 async def page(
     connection: AsyncConnection,
     *,

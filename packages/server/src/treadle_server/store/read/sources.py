@@ -160,7 +160,10 @@ class QueueWalk:
         *,
         backward: bool,
     ) -> "QueueWalk":
-        """Return what is in line, of the job or of all; each lane and range is looked through for `most` of them."""
+        """Return what is in line, of the job or of all; each lane and range is looked through for `most` of them.
+
+        Where more is asked of them than their place each is looked through for its share of `walks.LOOKED_THROUGH`.
+        """
         waiting = await _waiting(connection, job, ranges)
         asked = Asked(where.beside_line)
         # Where nothing is asked of them the first ones are those that are sought.

@@ -8,20 +8,18 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     and_,
-    bindparam,
     delete,
-    insert,
     literal_column,
     or_,
     select,
     tuple_,
-    update,
 )
 
 from treadle_server.domain.artifacts import ARTIFACT_FIELDS, Artifact
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among
 from treadle_server.store.tables import artifacts
+from treadle_server.store.transaction.rows import insert_rows, update_rows
 
 ROWS = select(*(artifacts.c[name] for name in ARTIFACT_FIELDS))
 
@@ -61,22 +59,14 @@ async def locations_of_tasks(tx: Tx, seqs: Collection[int]) -> list[str]:
     return list((await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})).scalars())
 
 
-def _row(artifact: Artifact) -> dict[str, Any]:
-    return {name: getattr(artifact, name) for name in ARTIFACT_FIELDS}
-
-
 async def insert_artifacts(tx: Tx, new: Sequence[Artifact]) -> None:
     """Insert artifacts. Raises IntegrityError when another server announced the same one."""
-    if new:
-        await tx.connection.execute(insert(artifacts), [_row(artifact) for artifact in new])
+    await insert_rows(tx, artifacts, ARTIFACT_FIELDS, new)
 
 
 async def update_artifacts(tx: Tx, changed: Iterable[Artifact]) -> None:
     """Write every column of the artifacts, which are locked."""
-    if rows := [{"_id": artifact.id} | _row(artifact) for artifact in changed]:
-        names = [name for name in ARTIFACT_FIELDS if name != "id"]
-        statement = update(artifacts).where(artifacts.c.id == bindparam("_id")).values({n: bindparam(n) for n in names})
-        await tx.connection.execute(statement, [{name: row[name] for name in ("_id", *names)} for row in rows])
+    await update_rows(tx, artifacts, ARTIFACT_FIELDS, changed, key="id")
 
 
 async def delete_artifacts(tx: Tx, ids: Collection[str]) -> None:

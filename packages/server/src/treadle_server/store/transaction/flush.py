@@ -23,6 +23,7 @@ from treadle_server.store.tables import (
     workers,
 )
 from treadle_server.store.transaction import hot
+from treadle_server.store.transaction.rows import insert_rows, update_rows
 from treadle_server.store.transaction.tags import insert_tags, update_tags
 
 task_values = attrgetter(*TASK_FIELDS)
@@ -114,23 +115,14 @@ async def delete_holds(tx: Tx, keys: Collection[tuple[int, int]]) -> None:
         await tx.connection.execute(delete(holds).where(seqs, pairs))
 
 
-def _job_row(job: Job) -> dict[str, Any]:
-    return {name: getattr(job, name) for name in JOB_FIELDS}
-
-
 async def insert_jobs(tx: Tx, new: Collection[Job]) -> None:
     """Insert jobs. Raises IntegrityError when the name was taken meanwhile."""
-    if new:
-        await tx.connection.execute(insert(jobs), [_job_row(job) for job in new])
+    await insert_rows(tx, jobs, JOB_FIELDS, new)
 
 
 async def update_jobs(tx: Tx, changed: Collection[Job]) -> None:
     """Write every column of the jobs, which are locked."""
-    if changed:
-        names = [name for name in JOB_FIELDS if name != "num"]
-        statement = update(jobs).where(jobs.c.num == bindparam("_num")).values({n: bindparam(n) for n in names})
-        rows = [{"_num": job.num} | {n: getattr(job, n) for n in names} for job in changed]
-        await tx.connection.execute(statement, rows)
+    await update_rows(tx, jobs, JOB_FIELDS, changed, key="num")
 
 
 async def insert_schemas(tx: Tx, registered: Collection[Job], created_at: Any) -> None:

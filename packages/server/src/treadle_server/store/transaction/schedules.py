@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, exists, false, insert, or_, select, tuple_, update
+from sqlalchemy import Select, and_, exists, false, insert, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
@@ -14,6 +14,7 @@ from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.bound_lists import UUID, bound, is_among
 from treadle_server.store.tables import jobs, schedule_ticks, schedules, tasks
 from treadle_server.store.transaction.owners import acts
+from treadle_server.store.transaction.rows import insert_rows, update_rows
 
 _COLUMNS = [schedules.c[name] for name in SCHEDULE_FIELDS]
 _ACTIVE = and_(
@@ -82,23 +83,14 @@ async def open_instances(tx: Tx, found: Iterable[Schedule]) -> set[TaskId]:
     return set((await tx.connection.execute(statement, {"ids": bound(tx.dialect, ids)})).scalars())
 
 
-def _row(schedule: Schedule) -> dict[str, Any]:
-    return {name: getattr(schedule, name) for name in SCHEDULE_FIELDS}
-
-
 async def insert_schedules(tx: Tx, new: Sequence[Schedule]) -> None:
     """Insert schedules. Raises IntegrityError when a name was taken meanwhile."""
-    if new:
-        await tx.connection.execute(insert(schedules), [_row(schedule) for schedule in new])
+    await insert_rows(tx, schedules, SCHEDULE_FIELDS, new)
 
 
 async def update_schedules(tx: Tx, changed: Collection[Schedule]) -> None:
     """Write every column of the schedules, which are locked."""
-    if changed:
-        names = [name for name in SCHEDULE_FIELDS if name != "id"]
-        statement = update(schedules).where(schedules.c.id == bindparam("_id")).values({n: bindparam(n) for n in names})
-        rows = [{"_id": one.id} | {name: getattr(one, name) for name in names} for one in changed]
-        await tx.connection.execute(statement, rows)
+    await update_rows(tx, schedules, SCHEDULE_FIELDS, changed, key="id")
 
 
 async def insert_ticks(tx: Tx, ticks: Sequence[Tick]) -> None:

@@ -77,6 +77,7 @@ class Pane(Generic[Row]):
 
     @columns.setter
     def columns(self, columns: Sequence[Column[Row]]) -> None:
+        """Show other columns from now on."""
         self._columns = tuple(columns)
         self._placed.cache_clear()
 

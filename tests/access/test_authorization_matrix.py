@@ -24,7 +24,7 @@ from treadle_server.access.narrowing import HEADER
 from treadle_server.access.permission import Permission
 from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.routes import ENDPOINTS
-from treadle_server.live.live import OPS
+from treadle_server.live.route import OPS
 from treadle_server.testing import Served, serve
 
 JOB = "lab:tasks:add"

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.heavy import tree, twice, union, watched
 from tests.api.rooms import problem, until
 from tests.live.sockets import connected
+from tests.operations.heavy import tree, twice, union, watched
 from treadle_server.operations import checker_process
 from treadle_server.testing import Served, serve
 

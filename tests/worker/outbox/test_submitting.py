@@ -14,7 +14,7 @@ from sqlalchemy.dialects import mssql, mysql, oracle
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session
 
-from tests.outbox.conftest import note, orders, rows
+from tests.worker.outbox.conftest import note, orders, rows
 from treadle import Client, Options, outbox, task
 from treadle.encryption import FernetCodec, Sealer, new_key
 from treadle.errors import InvalidArguments, NoCodec

@@ -14,8 +14,8 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from tests.api.heavy import watched
 from tests.live.sockets import connected
+from tests.operations.heavy import watched
 from treadle_server.serving import connection_limits, connections, server
 from treadle_server.testing import Served, serve
 

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from tests.outbox.conftest import create_all, emptied, note, rows, submitted, write
 from tests.waiting import until
+from tests.worker.outbox.conftest import create_all, emptied, note, rows, submitted, write
 from tests.worker.proxies import proxy_to
 from treadle import Client, Options, outbox
 from treadle.client.submit_batcher import SubmitBatcher

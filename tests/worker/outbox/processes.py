@@ -1,7 +1,7 @@
 """What the tests of kill -9 run as processes of their own: a shop that writes orders, and a relay that is doomed.
 
-python -m tests.outbox.processes shop URL COUNT        orders 1 to COUNT, some in transactions that are rolled back
-python -m tests.outbox.processes relay URL POINT       a relay that kills itself there
+python -m tests.worker.outbox.processes shop URL COUNT     orders 1 to COUNT, some in transactions that roll back
+python -m tests.worker.outbox.processes relay URL POINT    a relay that kills itself there
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from tests.outbox.conftest import async_url, note, orders
+from tests.worker.outbox.conftest import async_url, note, orders
 from treadle import outbox
 from treadle.outbox import relay, rows
 

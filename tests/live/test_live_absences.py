@@ -8,7 +8,7 @@ import pytest
 from tests.live.conftest import Open
 from tests.live.sockets import connected
 from tests.live.test_feeds import Mirror
-from tests.live.test_worker import held_by
+from tests.live.test_worker_ops import held_by
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.jobs import Worker
 from treadle_server.services import absences

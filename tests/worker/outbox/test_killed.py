@@ -16,15 +16,16 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from tests import waiting
 from tests.chaos.processes import Process, ServerProcess, running_server, stopped_at_the_end
-from tests.outbox.conftest import async_url, orders, rows, submitted, write
-from tests.outbox.processes import POINTS
 from tests.seed import SEED
+from tests.worker.outbox.conftest import async_url, orders, rows, submitted, write
+from tests.worker.outbox.processes import POINTS
 from treadle import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1800)]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -32,7 +33,7 @@ async def test_f6_g6_a_relay_killed_at_any_point_leaves_each_row_for_once(
     shop: AsyncEngine, server: Any, client: Client, point: str, empty_database_url: str
 ) -> None:
     await write(shop, range(10))
-    command = [sys.executable, "-m", "tests.outbox.processes", "relay", empty_database_url, point]
+    command = [sys.executable, "-m", "tests.worker.outbox.processes", "relay", empty_database_url, point]
     environment = {"TREADLE_URL": server.url, "TREADLE_TOKEN": server.token}
 
     ended = await asyncio.to_thread(run, command, environment)
@@ -100,7 +101,7 @@ class Writer(Process):
             directory / "shop.log",
             {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
         )
-        self.run_from("from tests.outbox.processes import main; main()")
+        self.run_from("from tests.worker.outbox.processes import main; main()")
 
 
 def relay_of(directory: Path, n: int, server: ServerProcess, url: str) -> Process:
@@ -130,6 +131,4 @@ async def is_empty(shop: AsyncEngine) -> bool:
 
 async def until(question: Callable[[], Awaitable[bool]]) -> None:
     """Wait for a number that grows by thousands: longer than for anything else."""
-    async with asyncio.timeout(900):
-        while not await question():  # noqa: ASYNC110 - none of these has an event here
-            await asyncio.sleep(0.02)
+    await waiting.until(question, seconds=900)

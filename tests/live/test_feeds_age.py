@@ -68,3 +68,20 @@ async def test_3_a_read_that_failed_leaves_what_it_should_have_shown_as_old_as_i
     await tried.wait()
 
     assert (await observer.call("ping"))["behind"]["jobs"] > 0
+
+
+async def test_3_a_commit_is_noted_also_of_what_is_to_be_read_anew_already(served: Served, opened: Open) -> None:
+    """Time makes some views due, which says nothing of what was committed."""
+    observer, client = await opened(), await opened()
+    await client.call("register", **JOB)
+    await Mirror(observer, "jobs").watch("jobs")
+    while (await observer.call("ping"))["behind"]:
+        pass  # the registration's own mark
+    feeds = served.app.state.live.feeds
+    [feed] = feeds._feeds.values()
+
+    feed.due_at, feed.again_at = float("inf"), 0.0
+    feeds._mark_overdue(1.0)
+    await submit(client, 1)
+
+    assert feeds.behind(feed) > 0

@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from tests.outbox.conftest import async_url, create_all, emptied, rows, submitted, write
 from tests.servers.postgres import OwnPostgres
 from tests.waiting import until
+from tests.worker.outbox.conftest import async_url, create_all, emptied, rows, submitted, write
 from treadle import Client
 from treadle.outbox import Relay
 

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from tests.outbox.conftest import note, rows, strict, submitted, write
+from tests.worker.outbox.conftest import note, rows, strict, submitted, write
 from treadle import Client, Options, outbox
 from treadle.outbox import Relay
 from treadle.outbox.table import TABLE

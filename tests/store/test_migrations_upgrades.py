@@ -3,7 +3,7 @@
 import hashlib
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from shutil import copyfile
@@ -140,15 +140,6 @@ async def test_an_older_database_on_sqlite_becomes_what_a_fresh_one_is(tmp_path,
         texts = (await connection.exec_driver_sql("SELECT result, typeof(result) FROM tasks WHERE seq > 3")).all()
         assert {kind for _, kind in texts} == {"text", "null"}
         assert [json.loads(text) for text, _ in texts if text is not None] == [42, "7", 1.5, True]
-
-
-@pytest.fixture
-def old_url(postgres_url: str) -> Iterator[str]:
-    """The URL of a database without a table on PostgreSQL."""
-    from tests.conftest import _database_of, _postgres_database
-
-    with _postgres_database(postgres_url, "template0") as name:
-        yield _database_of(postgres_url, name)
 
 
 @pytest.mark.postgres

@@ -10,6 +10,7 @@ import pytest
 
 from tests.artifacts.studio import Studio, problem
 from tests.live.sockets import connected
+from tests.waiting import until
 
 
 async def test_c10_what_is_put_is_listed_and_fetched_as_it_was(either: Studio) -> None:
@@ -85,9 +86,7 @@ async def test_c10_an_upload_that_races_the_report_is_stored_or_refused_never_so
 
 async def taken_up(studio: Studio) -> None:
     """Wait until the server has looked at the run, and takes the bytes."""
-    async with asyncio.timeout(20):
-        while not studio.objects._blocking:  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(0.01)
+    await until(lambda: studio.objects._blocking, seconds=20)
 
 
 async def test_c10_an_upload_whose_run_ends_before_its_last_byte_is_refused(studio: Studio) -> None:
@@ -117,9 +116,7 @@ async def test_c10_a_connection_that_is_cut_halfway_leaves_nothing(studio: Studi
 
     with pytest.raises(ConnectionAbortedError):
         await studio.put(upload, half(), **{"Content-Length": str(len(body))})
-    async with asyncio.timeout(20):
-        while studio.files:  # noqa: ASYNC110 - nothing tells when the server has noticed
-            await asyncio.sleep(0.01)
+    await until(lambda: not studio.files, seconds=20)
 
     assert await studio.names(task) == []
     assert (await studio.put(upload, body)).status_code == 201
@@ -347,9 +344,7 @@ async def test_c10_an_upload_whose_bytes_stop_coming_is_given_up(
 
     async def seen() -> None:
         """Let the body go on once the server has given it up, for the client reads its answer only then."""
-        async with asyncio.timeout(20):
-            while studio.objects._blocking or not studio.objects._putters._threads:  # noqa: ASYNC110 - nothing tells of it
-                await asyncio.sleep(0.01)
+        await until(lambda: studio.objects._putters._threads and not studio.objects._blocking, seconds=20)
         released.set()
 
     answer, _ = await asyncio.gather(studio.put(upload, stalls()), seen(), return_exceptions=True)

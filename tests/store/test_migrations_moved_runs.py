@@ -1,6 +1,5 @@
 """Runs of older databases: those that their tasks' rows tell as well are moved there by 0030, and none is changed."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,15 +98,6 @@ async def check_at(url: str) -> None:
 
 async def test_0030_moves_what_a_tasks_row_can_tell_and_changes_no_run_on_sqlite_e12(tmp_path: Path) -> None:
     await check_at(f"sqlite:///{tmp_path / 'old.db'}")
-
-
-@pytest.fixture
-def old_url(postgres_url: str) -> Iterator[str]:
-    """The URL of a database without a table on PostgreSQL."""
-    from tests.conftest import _database_of, _postgres_database
-
-    with _postgres_database(postgres_url, "template0") as name:
-        yield _database_of(postgres_url, name)
 
 
 @pytest.mark.postgres

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from tests.chaos.processes import ServerProcess, free_port, stopped_at_the_end
 from tests.internal.valkey import ValkeyProcess
+from tests.waiting import look_until
 
 
 class Crew:
@@ -63,13 +63,13 @@ class Crew:
         return self.until(task, lambda found: found["status"] in {"completed", "failed", "cancelled"})
 
     def until(self, task: dict[str, Any], wanted: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-        limit = time.monotonic() + 40
-        while True:
-            found = httpx.get(f"{self.server.url}/v1/tasks/{task['id']}", headers=self.server.headers).json()
-            if wanted(found):
-                return found  # type: ignore[no-any-return]
-            assert time.monotonic() < limit, (found, self.log.read_text()[-3000:])
-            time.sleep(0.02)
+        try:
+            return look_until(lambda: self.get(f"/v1/tasks/{task['id']}"), wanted, seconds=40)  # type: ignore[no-any-return]
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{self.log.read_text()[-3000:]}") from None
+
+    def get(self, path: str) -> Any:
+        return httpx.get(f"{self.server.url}{path}", headers=self.server.headers).json()
 
 
 @pytest.fixture(scope="module")
@@ -112,10 +112,7 @@ def test_a_pause_and_a_cancel_reach_the_brokers_worker(crew: Crew):
 
     assert (paused["run_id"], cancelled["run_id"], cancelled["status"]) == (0, 1, "cancelled")
     # Its code has stopped: the executors' worker holds nothing any more.
-    limit = time.monotonic() + 10
-    while httpx.get(f"{crew.server.url}/v1/workers", headers=crew.server.headers).json()["items"][0]["used"]:
-        assert time.monotonic() < limit
-        time.sleep(0.02)
+    look_until(lambda: crew.get("/v1/workers")["items"][0]["used"], lambda used: not used, seconds=10)
 
 
 def test_z12_e8_a_server_that_is_killed_finds_the_result_of_what_went_on_without_it(crew: Crew, tmp_path: Path):

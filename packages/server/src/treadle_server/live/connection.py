@@ -1,0 +1,64 @@
+"""A client at the other end of a socket: who it is, what it does here, and what it is sent."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from treadle.wire.frames import Push
+from treadle.wire.ids import TaskId, WorkerId
+from treadle_server.access.principal import Principal
+from treadle_server.domain.visibility import Visibility
+from treadle_server.engine.dispatch.slots import WorkerSlot
+from treadle_server.live.events import EventListener
+from treadle_server.live.feeds import Feed
+from treadle_server.live.outbox import Outbox, portions
+from treadle_server.operations.encode import dumps
+
+BAD_FRAME = 4400
+UNAUTHORIZED = 4401
+TOO_SLOW = 4408
+GOING_AWAY = 1001
+LATER = 1013
+"""Nothing is refused: the same opening may do in a moment."""
+
+_numbers = itertools.count(1)
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """What sessions are to those who push to them: a worker, a client and an observer, as far as it is each."""
+
+    socket: WebSocket
+    principal: Principal
+    token: str | None
+    outbox: Outbox
+    visibility: Visibility | None = None
+    """Which rooms are read; None: all."""
+    number: int = field(default_factory=lambda: next(_numbers))
+    worker_id: WorkerId | None = None
+    slot: WorkerSlot | None = None
+    awaited: set[TaskId] = field(default_factory=set)
+    feeds: dict[str, Feed] = field(default_factory=dict)
+    listener: EventListener | None = None
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def push(self, kind: Push, **members: Any) -> None:
+        """Send something by itself."""
+        self.outbox.put(dumps({"push": kind, **members}))
+
+    def push_tasks(self, kind: Push, tasks: Iterable[dict[str, Any]]) -> None:
+        """Send tasks by itself, in as many pushes as keep each frame small."""
+        for portion in portions(dumps(task) for task in tasks):
+            self.outbox.put(dumps({"push": kind})[:-1] + b',"tasks":[' + b",".join(portion) + b"]}")
+
+    async def close(self, code: int, reason: str = "") -> None:
+        """Close the socket, once, with a code of RFC 6455 and up to 120 characters of why."""
+        if not self.closed.is_set():
+            self.closed.set()
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+                await self.socket.close(code, reason[:120])

@@ -1,0 +1,22 @@
+"""The socket's one route, `/v1/session`: each session from its hello to its end, and every operation that it has."""
+
+from starlette.websockets import WebSocket
+
+from treadle_server.live import client_ops, observer_ops, worker_ops
+from treadle_server.live.live import Live
+from treadle_server.live.session import accept, converse, turn_away
+
+OPS = {**worker_ops.OPS, **client_ops.OPS, **observer_ops.OPS}
+
+
+async def serve_session(live: Live, socket: WebSocket) -> None:
+    """Serve one connection from its hello to its end."""
+    if live.is_closing:
+        await turn_away(socket)
+        return
+    accepted = await accept(live, socket)
+    if accepted is None:
+        return
+    session, first = accepted
+    with live.pushing_to(session):
+        await converse(session, first, OPS)
