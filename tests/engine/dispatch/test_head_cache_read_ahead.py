@@ -75,7 +75,7 @@ async def queue_of(served: Served) -> list[TaskId]:
 async def is_well_known(served: Served) -> None:
     """Wait for the writer, and compare what it keeps of the queue with the queue."""
     engine = served.shop.engine
-    await until(lambda: not (engine.has_queued or engine.store.connections_checked_out()))
+    await until(lambda: not (engine._queue or engine.store.connections_checked_out()))
     for cached in engine.dispatcher.head_cache._heads.values():
         queue = await queue_of(served)
         ids = [task.id for task in cached.tasks]
@@ -129,7 +129,7 @@ async def test_what_is_put_in_while_a_queue_is_read_on_has_its_place(
     await first_read(served, reads)
 
     new = asyncio.ensure_future(served.shop.submit(2, options={"priority": priority}))
-    await until(lambda: not served.shop.engine.has_queued, pause=0)
+    await until(lambda: not served.shop.engine._queue, pause=0)
     reads.may_end.set()
     await new
 
