@@ -30,24 +30,30 @@ SECONDS = 3.0
 
 
 async def _calm(served: Served, load: Load, follower: Follower) -> None:
-    """Wait until all has ended, and whoever watches knows it."""
-    async with asyncio.timeout(60), client_at(served.url, served.headers) as http:
-        while True:
-            page = (await http.get("/v1/tasks", params={"status": "paused", "limit": 500})).json()["items"]
-            load.paused |= {task["id"] for task in page}
-            page = (await http.get("/v1/tasks", params={"status": "blocked", "limit": 500})).json()["items"]
-            load.blocked |= {task["id"] for task in page}
-            await load.resume()
-            counts = (await http.get("/v1/stats")).json()["counts"]
-            if not any(n for status, n in counts.items() if status not in TERMINAL):
-                break
-            await asyncio.sleep(0.1)
-        while True:
-            page = (await http.get(f"/v1/rooms/{ROOM}/tasks", params={"limit": 500})).json()["items"]
-            known = {one["id"]: (one["status"], one["version"]) for one in page if one["room_id"] == ROOM}
-            if follower.states == known:
-                return
-            await asyncio.sleep(0.1)
+    """Wait until all has ended, and whoever watches knows it; say what has not when that takes a minute."""
+    counts: dict[str, int] = {}
+    differing: list[tuple[str, object, object]] = []
+    try:
+        async with asyncio.timeout(60), client_at(served.url, served.headers) as http:
+            while not counts or any(n for status, n in counts.items() if status not in TERMINAL):
+                page = (await http.get("/v1/tasks", params={"status": "paused", "limit": 500})).json()["items"]
+                load.paused |= {task["id"] for task in page}
+                page = (await http.get("/v1/tasks", params={"status": "blocked", "limit": 500})).json()["items"]
+                load.blocked |= {task["id"] for task in page}
+                await load.resume()
+                counts = (await http.get("/v1/stats")).json()["counts"]
+                await asyncio.sleep(0.1)
+            while True:
+                page = (await http.get(f"/v1/rooms/{ROOM}/tasks", params={"limit": 500})).json()["items"]
+                known = {one["id"]: (one["status"], one["version"]) for one in page if one["room_id"] == ROOM}
+                seen = follower.states
+                differing = [(one, known.get(one), seen.get(one)) for one in sorted({*known, *seen})]
+                differing = [one for one in differing if one[1] != one[2]]
+                if not differing:
+                    return
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"after a minute there are {counts}, and not as they were told {differing}") from None
 
 
 async def test_a_short_storm_at_the_seams_loses_and_doubles_nothing(

@@ -98,3 +98,17 @@ async def test_a_cancelled_caller_waits_for_the_commit_that_it_has_begun(sqlite)
     committed = await keys(sqlite) == {"k"}
     assert committed
     assert outcome[0] is None or isinstance(outcome[0], asyncio.CancelledError)
+
+
+@pytest.mark.parametrize("count", [1, writer.MOST_TOGETHER, 2 * writer.MOST_TOGETHER + 1])
+async def test_an_update_of_many_rows_together_changes_each_and_counts_those_that_it_found(sqlite, count) -> None:
+    update = "UPDATE meta SET value = ? || v.column2 FROM {rows} AS v WHERE key = v.column1"
+    async with sqlite.write() as tx:
+        tx.connection.run_many("INSERT INTO meta (key, value) VALUES (?, 'x')", [(f"k{n}",) for n in range(count)])
+
+        changed = tx.connection.run_together(update, ("v",), [(f"k{n}", n) for n in range(count)])
+        found = tx.connection.run_together(update, ("w",), [("k0", 0), ("nothing", 1)])
+        rows = dict(tx.connection.fetch("SELECT key, value FROM meta WHERE key LIKE 'k%'"))
+
+    assert (changed, found) == (count, 1)
+    assert rows == {f"k{n}": f"v{n}" for n in range(count)} | {"k0": "w0"}

@@ -178,9 +178,10 @@ class HeadCache:
                 self._drop_passing([lane])
 
     def _short(self) -> dict[int, CachedHead]:
-        """Return the lanes that run short and of which more can be kept."""
+        """Return the lanes that run short, and of which enough can be kept to be worth a statement."""
         asked = ((lane, self._heads.get(lane)) for lane in self._asked)
-        return {lane: cached for lane, cached in asked if cached and cached.is_short and self._more(lane, cached) > 0}
+        short = {lane: cached for lane, cached in asked if cached and cached.is_short}
+        return {lane: cached for lane, cached in short.items() if self._more(lane, cached) >= LEAST_READ}
 
     def _more(self, lane: int, cached: CachedHead) -> int:
         """Return how many more tasks of the lane may be kept."""

@@ -1,7 +1,8 @@
 """The statements that every task passes: claimed, started, completed; many tasks in one, on each database its own way.
 
-Each is guarded by the version that the task had: who was overtaken by another writer raises `LostUpdate`. SQLite runs
-a prepared statement for each row, on the driver itself; PostgreSQL takes the rows as arrays, in one round trip.
+Each is guarded by the version that the task had: who was overtaken by another writer raises `LostUpdate`. On SQLite a
+claim, start or completion is one statement for up to 64 rows, on the driver itself, and what is put in a prepared one
+for each; PostgreSQL takes the rows as arrays, in one round trip.
 
 There each row must be looked up by its number, whatever the planner knows of the table. So the status is bound: of a
 literal it proves that a partial index applies, and a claim of 122 tasks read the 5,139 pending ones of a fresh table
@@ -10,8 +11,7 @@ round, from all tasks to those that are given. What follows from a change for th
 statement: a way there and back less.
 
 What the row itself tells, or what is the same for many, is not sent for each of them: an array of instants or UUIDs
-costs the driver more than all the rest. Without them a claim took
-the backend 22 microseconds a task instead of 26.
+costs the driver more than all the rest. Without them a claim took the backend 22 microseconds a task instead of 26.
 """
 
 import re
