@@ -27,7 +27,7 @@ def nothing_begins_early(known: Known) -> Iterator[Violation]:
 
 
 def results_are_handed_on(known: Known) -> Iterator[Violation]:
-    """Code is given the results of those that it waits for, and None for one that did not complete."""
+    """Code is given the results of those that it waits for, and None for one that did not complete, or runs again."""
     for task in known.rows:
         submit, needs = _needs(known, task)
         if submit is None:
@@ -48,7 +48,8 @@ def _not_of(known: Known, mark: Mark, ids: list[str], given: Any) -> Iterator[Vi
         return
     for other, one in zip(ids, several, strict=True):
         if one is None:
-            is_right = _may_have_failed(known, other, mark.at)
+            is_again = any(said.sent <= mark.at for said in known.asked(other, "rerun"))
+            is_right = is_again or _may_have_failed(known, other, mark.at)
         else:
             is_right = other in known.rows and one == {"n": known.rows[other].payload["n"]}
         if not is_right:

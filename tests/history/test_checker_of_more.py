@@ -127,6 +127,20 @@ def test_a_message_whose_answer_was_lost_may_have_come_or_not() -> None:
     assert found(history) == set()
 
 
+def test_what_is_run_again_may_have_no_result_for_who_begins_meanwhile_f2() -> None:
+    """F2: what has begun is not touched, and may be claimed anew before there is a new result."""
+    history = more()
+    [submit] = [one for one in history.said if (one.op, one.task) == ("submit", "sink")]
+    again = replace(said("rerun", submit.fields["depends_on"]["parts"][1], 0.0), answer="unknown", answered=None)
+    note(history, "sink", "given", 0, {"parts": [{"n": 1}, None]})
+    assert found(history) == {"wrong-given"}
+
+    history.said.append(replace(again, sent=1e9))
+    assert found(history) == {"wrong-given"}, "it was asked for only later"
+    history.said.append(again)
+    assert found(history) == set()
+
+
 def test_what_was_handed_back_gave_its_token_back() -> None:
     history = more()
     claim(history, "craft-2", 18.2 + AHEAD + STEPPED)
