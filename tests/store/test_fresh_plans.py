@@ -109,7 +109,7 @@ async def test_every_statement_of_a_task_goes_along_an_index_whatever_is_known_o
 
 async def plan_of(connection: Any, statement: str, values: tuple[Any, ...]) -> Any:
     """Return the plan that the writer's transactions get, which is the same for all values."""
-    await connection.execute(f"{writer.BEGIN} PREPARE planned AS {statement}")
+    await connection.execute(f"{writer.BEGIN_POOLED} PREPARE planned AS {statement}")
     nothing = f"({', '.join(['NULL'] * len(values))})" if values else ""
     plan = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE planned {nothing}")
     await connection.execute("DEALLOCATE planned; ROLLBACK")

@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from treadle_server.errors import StoreUnavailable
+from treadle_server.store.connections import WRITING
 from treadle_server.store.postgres import exclusive
 from treadle_server.store.postgres.exclusive import KEY, LOCK
 from treadle_server.store.store import SqlStore
@@ -115,16 +116,29 @@ async def test_a_server_that_waits_in_vain_goes_on_as_one_of_several(stores, mon
     assert await version_of(one) is None
 
 
-async def test_a_writer_that_stands_still_in_a_transaction_is_cut_off_g11(stores, monkeypatch) -> None:
-    from treadle_server.store.postgres import writer
+@pytest.mark.parametrize("is_pooled", [False, True])
+async def test_each_transaction_has_the_settings_of_a_writer(stores, postgres_database, is_pooled) -> None:
+    store = SqlStore(postgres_database, is_pooled=is_pooled)
+    found = {}
 
-    monkeypatch.setattr(writer, "BEGIN", writer.BEGIN.replace("'10s'", "'100ms'"))
+    for _ in range(2):
+        async with store.write() as tx:
+            for name in WRITING:
+                found[name] = (await tx.connection.exec_driver_sql(f"SHOW {name}")).scalar()
+
+    await store.close()
+    assert found == WRITING
+
+
+async def test_a_writer_that_stands_still_in_a_transaction_is_cut_off_g11(stores) -> None:
     one, other, _ = stores
     await one.seek_exclusive()
 
     with pytest.raises(StoreUnavailable):
         async with one.write() as tx:
             assert tx.is_exclusive
+            # Ten seconds otherwise.
+            await tx.connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = '100ms'")
             assert await version_of(other) is None
             await tx.connection.execute(NUMBER)
     assert await version_of(one) is None

@@ -15,8 +15,8 @@ from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import Dialect, LostUpdate, Tx
 from treadle_server.store.connections import (
     parse_url,
-    postgres_engine,
     postgres_readers,
+    postgres_writer,
     sqlite_readers,
     sqlite_writer,
 )
@@ -112,11 +112,10 @@ class SqlStore:
         if self.dialect == "sqlite":
             self._writer, self._reader = InlineWriter(sqlite_writer(self.url)), sqlite_readers(self.url)
         else:
-            # One for the engine's batches, one for the services that write beside it.
             self.clock = clock = DatabaseClock(machine)
             self._reader = reader = postgres_readers(self.url, is_pooled=is_pooled)
-            writer = postgres_engine(self.url, size=2, is_pooled=is_pooled)
-            self._writer = PostgresWriter(writer, clock, leave=reader.dispose)
+            writer = postgres_writer(self.url, is_pooled=is_pooled)
+            self._writer = PostgresWriter(writer, clock, is_pooled=is_pooled, leave=reader.dispose)
 
     @property
     def outdated(self) -> str | None:

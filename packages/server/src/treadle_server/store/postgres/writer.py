@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import LostUpdate
+from treadle_server.store.connections import WRITING
 from treadle_server.store.postgres.clock import DatabaseClock
 from treadle_server.store.postgres.exclusive import ExclusiveWriter
 from treadle_server.store.sqlite.writer import Rows
@@ -27,19 +28,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BEGIN = """
-BEGIN ISOLATION LEVEL READ COMMITTED;
-SET LOCAL idle_in_transaction_session_timeout = '10s';
-SET LOCAL enable_seqscan = off;
-SET LOCAL enable_hashjoin = off;
-SET LOCAL enable_mergejoin = off;
-SET LOCAL enable_bitmapscan = off;
-SET LOCAL plan_cache_mode = force_generic_plan;
-"""
-"""Plans of the writer's statements must not depend on statistics, which a table lacks after a burst: they go from what
-they are given along an index. Without these a claim of 120 tasks took 7.3 ms in a fresh table, with them 4.0. They are
-the transaction's own, so that a connection may be shared through a pool of transactions. A server that stands still
-in the middle of one keeps others waiting for ten seconds at most."""
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED;"
+
+BEGIN_POOLED = BEGIN + "".join(f"SET LOCAL {name} = '{value}';" for name, value in WRITING.items())
+"""The settings are the transaction's own where a connection is shared through a pool of transactions. Else they are
+the session's: to make them anew took the backend 16 microseconds of each transaction, of 33 for BEGIN and COMMIT."""
 
 PLANS_LAST = 1.0
 """Seconds for which a connection keeps a plan: one that was made for an empty table must not serve a full one."""
@@ -189,8 +182,14 @@ def _named(statement: str) -> Iterator[None]:
 class PostgresWriter:
     """Lends a connection of a small pool, a transaction at a time; its BEGIN, COMMIT and ROLLBACK are given here."""
 
-    def __init__(self, engine: AsyncEngine, clock: DatabaseClock, *, leave: Callable[[], Awaitable[None]]) -> None:
-        """`leave` is called when the host takes no writes any more: whoever is connected to it is to connect anew."""
+    def __init__(
+        self, engine: AsyncEngine, clock: DatabaseClock, *, is_pooled: bool, leave: Callable[[], Awaitable[None]]
+    ) -> None:
+        """`engine` is one of `postgres_writer`, with `is_pooled` that of a pool of transactions.
+
+        `leave` is called when the host takes no writes any more: whoever is connected to it is to connect anew.
+        """
+        self._begin_text = BEGIN_POOLED if is_pooled else BEGIN
         # SQLAlchemy knows of no transaction: it begins none, and ends none.
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._exclusive = ExclusiveWriter()
@@ -262,7 +261,7 @@ class PostgresWriter:
             yield connection, cast("asyncpg.Connection[Any]", raw.driver_connection)
 
     async def _join(self, driver: "asyncpg.Connection[Any]") -> None:
-        await driver.execute(BEGIN)
+        await driver.execute(self._begin_text)
         await self._exclusive.join(driver)
         await self._clock.read(driver)
 
@@ -272,7 +271,7 @@ class PostgresWriter:
         for _ in range(TRIES):
             try:
                 await driver.execute(
-                    BEGIN + WRITABLE + self._clock.check + self._exclusive.check + self._forgetting(driver)
+                    self._begin_text + WRITABLE + self._clock.check + self._exclusive.check + self._forgetting(driver)
                 )
             except asyncpg.DivisionByZeroError:
                 await driver.execute("ROLLBACK")
