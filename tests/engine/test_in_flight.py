@@ -18,9 +18,10 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import FindWorker
 from treadle_server.engine.dispatch.head_cache import HeadCache
 from treadle_server.engine.hub import Batch
+from treadle_server.engine.in_flight import InFlight
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import LostUpdate
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
 
@@ -212,3 +213,39 @@ async def test_what_was_applied_from_memory_is_not_sent_when_another_has_written
     assert (await one, await other) == ({}, {})
     assert await statuses(served, runs) == [Status.COMPLETED] * 2
     assert (await served.next())[0].id == last.id
+
+
+async def test_a_batch_is_told_after_the_one_before_however_soon_it_is_written_g7() -> None:
+    """G7: what one commit changed is told before what the next one did."""
+    before = InFlight([])
+    flight = InFlight([], before)
+    told: list[str] = []
+
+    async def write(one: InFlight, name: str) -> None:
+        await one.land()
+        await one.committed()
+        told.append(name)
+        one.end()
+
+    await asyncio.gather(write(before, "first"), write(flight, "second"))
+
+    assert told == ["first", "second"]
+
+
+async def test_the_batch_that_follows_is_sent_before_the_one_before_is_told() -> None:
+    before = InFlight([])
+    flight = InFlight([], before)
+    seen: list[str] = []
+
+    async def write() -> None:
+        await before.committed()
+        seen.append("the first is told")
+        before.end()
+
+    async def send() -> None:
+        await flight.land()
+        seen.append("the second is sent")
+
+    await asyncio.gather(send(), write())
+
+    assert seen == ["the second is sent", "the first is told"]

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.changes import Change
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.store import SqlStore
 
 Recorded = dict[str, tuple[Any, ...]]
@@ -18,7 +19,7 @@ Recorded = dict[str, tuple[Any, ...]]
 def recording(store: SqlStore) -> Iterator[Recorded]:
     """Give what is sent during the block, as it is sent: on the driver itself, and through SQLAlchemy."""
     found: Recorded = {}
-    fetch, change = DirectConnection.fetch, DirectConnection.change
+    fetch, change, text = DirectConnection.fetch, DirectConnection.change, Change.text
 
     async def fetched(
         self: DirectConnection, statement: str, values: Sequence[Any] = (), *, is_apart: bool = False
@@ -30,6 +31,11 @@ def recording(store: SqlStore) -> Iterator[Recorded]:
         found.setdefault(statement, tuple(values))
         return await change(self, statement, values)
 
+    def told(self: Change, *, is_alone: bool) -> str:
+        statement = text(self, is_alone=is_alone)
+        found.setdefault(statement, (*self.values, *("belief" for _ in range(3 * is_alone))))
+        return statement
+
     def sent(_connection: Any, _cursor: Any, statement: str, values: Any, _context: Any, is_many: bool) -> None:
         found.setdefault(statement, tuple(values[0] if is_many else values))
 
@@ -38,5 +44,6 @@ def recording(store: SqlStore) -> Iterator[Recorded]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DirectConnection, "fetch", fetched)
         patch.setattr(DirectConnection, "change", changed)
+        patch.setattr(Change, "text", told)
         yield found
     event.remove(engine, "before_cursor_execute", sent)

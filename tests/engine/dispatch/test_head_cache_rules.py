@@ -41,6 +41,14 @@ class Rows:
         self.read: list[tuple[int, int]] = []
         """Lane and depth of each read."""
 
+    async def after(self, _tx, last, most, now):
+        self.read += [(lane, most) for lane in last]
+        rows = sorted(self.rows, key=order)
+        return {
+            lane: [row for row in rows if row.lane == lane and order(row) > order(place)][:most]
+            for lane, place in last.items()
+        }
+
     async def heads(self, _tx, lanes, most, now, heaviest=10**6):
         found = defaultdict(list, {lane: [] for lane in lanes})
         self.read += [(lane, most) for lane in lanes]
@@ -55,6 +63,7 @@ class Rows:
 def rows(monkeypatch) -> Rows:
     rows = Rows(*(task(n) for n in range(10, 15)))
     monkeypatch.setattr(head_cache_module, "heads", rows.heads)
+    monkeypatch.setattr(head_cache_module, "heads_after", rows.after)
     return rows
 
 
@@ -88,6 +97,32 @@ async def test_a_lane_whose_stock_lasted_is_read_for_the_next_claims_too_and_a_d
     await claim(head_cache, 10)
 
     assert [depth for _, depth in rows.read] == [10, 40, 10]
+
+
+async def test_what_is_left_of_a_stock_that_ran_short_stays_and_is_read_on_behind(rows) -> None:
+    head_cache = HeadCache()
+    rows.rows = [task(n) for n in range(100, 300)]
+    taken = [*await claim(head_cache, 8), *await claim(head_cache, 8), *await claim(head_cache, 8)]
+
+    cached = (await head_cache.fill(KEEPS, [1], 10, NOW))[1]
+
+    assert taken == list(range(100, 124))
+    assert [one.seq for one in cached.tasks] == list(range(124, 150)), "ten at first, then forty behind the two left"
+    assert rows.read == [(1, 10), (1, 40)]
+
+
+async def test_behind_a_stock_whose_payloads_leave_no_room_for_a_claim_nothing_is_read_on(rows) -> None:
+    head_cache = HeadCache()
+    rows.rows = [task(n) for n in range(100, 300)]
+    for one in rows.rows:
+        one.payload = "x" * (MOST_BYTES // 16)
+    await claim(head_cache, 2)
+    await claim(head_cache, 2)
+
+    await claim(head_cache, 10, most=40)
+
+    assert rows.read[0] == (1, 10)
+    assert all(depth >= 40 for _, depth in rows.read[2:]), "the claim has all that it may take"
 
 
 async def test_a_dropped_lane_is_read_anew_and_no_other(rows) -> None:

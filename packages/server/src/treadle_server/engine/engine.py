@@ -273,9 +273,8 @@ class Engine:
         """Apply the batch in one transaction, if `fast` by the fast path what can be, and tell what was done."""
         batch = flight.batch
         assignments = Assignments()
-        clock_was_set = False
+        clock_was_set = is_written = False
         freed: list[Freed] = []
-        is_written = False
         began = self.clock.monotonic()
         try:
             async with self.store.write(after=flight.land if fast else None) as tx:
@@ -291,6 +290,8 @@ class Engine:
                     await self._limits.let_through(work, was_set=clock_was_set)
                 if self.hooks:
                     await self.hooks.note(tx, work.batch.tasks, now)
+                if new:  # the batch before may read on behind queues
+                    await flight.land()
                 self._note_claimable(work, new)
                 if work.released:
                     freed = self.dispatcher.release(work.released, self.clock.monotonic())
@@ -300,7 +301,7 @@ class Engine:
                 is_written = True
                 self._cache.count(assignments.counted)
                 flight.note_applied(may_be_followed=not (tx.has_begun() or self.dispatcher.has_claims))
-                if flight.may_be_followed and self.dispatcher.head_cache.runs_short:
+                if flight.may_be_followed and not new and self.dispatcher.head_cache.runs_short:
                     await flight.land()
                     await self.dispatcher.head_cache.read_ahead(tx, now)
         except BaseException as error:
@@ -318,6 +319,7 @@ class Engine:
                 self._unconfirmed.tell()
             await flight.fail()
             raise
+        await flight.committed()
         self.commit_seconds.add(self.clock.monotonic() - began)
         for pending in batch:
             pending.send_answer()

@@ -61,6 +61,17 @@ class InFlight:
         await self._outcome_known.wait()
         return not self._failed
 
+    async def committed(self) -> None:
+        """Note that what was applied is written, and wait until the batch before was told.
+
+        The batch that follows sends at once what it has to write: the database has work while this one is answered.
+        """
+        self._outcome_known.set()
+        if self._follower is not None:
+            await asyncio.sleep(0)
+        if self._before is not None:
+            await self._before.ended()
+
     async def fail(self) -> None:
         """Note that what was applied does not hold, and wait until what was applied on top of it is taken back."""
         self.may_be_followed = False

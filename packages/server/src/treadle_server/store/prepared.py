@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import InlineConnection
 
 Rows = Sequence[Sequence[Any]]

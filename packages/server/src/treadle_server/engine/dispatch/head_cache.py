@@ -156,6 +156,14 @@ class HeadCache:
             cached.need = max(cached.need, self._need(lane, share, most))
         return found
 
+    def _is_kept(self, lane: int, now: datetime) -> bool:
+        """Return whether what is left of the lane's head holds, and so much can be kept behind it as claims take."""
+        cached = self._heads.get(lane)
+        if cached is None or not cached.tasks or not cached.is_in_time(now):
+            return False
+        more = self._more(lane, cached)
+        return more >= LEAST_READ and more + len(cached.tasks) >= cached.need
+
     @property
     def runs_short(self) -> bool:
         """Whether a lane that was claimed from last has too little for the claim after the next one."""
@@ -168,9 +176,12 @@ class HeadCache:
         committed. For PostgreSQL's exclusive writer alone, when no batch before this one is being written.
         """
         short = self._short()
-        if not short or not tx.is_exclusive:
-            return
-        most = min(4 * max(cached.need for cached in short.values()), *(self._more(*one) for one in short.items()))
+        if short and tx.is_exclusive:
+            await self._go_on(tx, short, 4 * max(cached.need for cached in short.values()), now)
+
+    async def _go_on(self, tx: Tx, short: Mapping[int, CachedHead], most: int, now: datetime) -> None:
+        """Read up to `most` tasks on behind each of the lanes, no more than can be kept."""
+        most = min(most, *(self._more(*one) for one in short.items()))
         read = await heads_after(tx, {lane: cached.tasks[-1] for lane, cached in short.items()}, most, now)
         for lane, tasks in read.items():
             if self._heads.get(lane) is short[lane]:
@@ -212,11 +223,17 @@ class HeadCache:
         """Read the heads of the lanes, to the same depth as far as it can be borne.
 
         That is no more than the claim takes, except of a lane whose last stock ran short without being dropped: what
-        is read beyond the claim waits for the next ones, and saves a statement for each.
+        is read beyond the claim waits for the next ones, and saves a statement for each. What is left of such a stock
+        stays, and is read on behind.
         """
-        read: dict[int, CachedHead] = {}
+        short = {lane: self._heads[lane] for lane in lanes if tx.is_exclusive and self._is_kept(lane, now)}
+        if short:
+            await self._go_on(tx, short, depth, now)
+        read = {lane: cached for lane, cached in short.items() if self._heads.get(lane) is cached}
         alike: dict[int, list[int]] = defaultdict(list)
         for lane in lanes:
+            if lane in read:
+                continue
             bound = MOST_OF_LANE if tx.is_exclusive and lane in self._heads else most
             alike[min(depth, bound, self._bearable(lane))].append(lane)
         for deep, several in alike.items():

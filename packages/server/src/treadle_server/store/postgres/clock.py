@@ -41,11 +41,17 @@ class DatabaseClock:
         return self._machine.monotonic()
 
     @property
+    def bounds(self) -> tuple[datetime, datetime]:
+        """Return between which instants the database's clock is now, as this server believes."""
+        now, apart = self.now(), timedelta(seconds=WITHIN + self._way)
+        return now - apart, now + apart
+
+    @property
     def check(self) -> str:
         """Return SQL that fails with a division by zero unless the database shows what is believed."""
-        now, apart = self.now(), timedelta(seconds=WITHIN + self._way)
+        first, last = self.bounds
         # A clock is volatile: it is asked when the statement runs. The literals are the program's own.
-        return f"SELECT 1 / (clock_timestamp() BETWEEN '{now - apart}' AND '{now + apart}')::int;"
+        return f"SELECT 1 / (clock_timestamp() BETWEEN '{first}' AND '{last}')::int;"
 
     async def read(self, driver: "asyncpg.Connection[Any]") -> None:
         """Ask the database, and believe that it answered in the middle of the way there and back."""

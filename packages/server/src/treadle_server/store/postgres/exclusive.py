@@ -61,12 +61,16 @@ class ExclusiveWriter:
         return self._version if self._is_exclusive else None
 
     @property
+    def believed(self) -> str:
+        """Return what the row says, as this server believes."""
+        return self._name if self._is_exclusive else NOBODY
+
+    @property
     def check(self) -> str:
         """Return what a transaction begins with: it fails with a division by zero when the belief is wrong."""
-        believed = self._name if self._is_exclusive else NOBODY
         # Both are the program's own.
         named = f"coalesce((SELECT value FROM meta WHERE key = '{KEY}'), '')"  # noqa: S608
-        return f"SELECT pg_advisory_xact_lock_shared({LOCK}); SELECT 1 / ({named} = '{believed}')::int;"
+        return f"SELECT pg_advisory_xact_lock_shared({LOCK}); SELECT 1 / ({named} = '{self.believed}')::int;"
 
     async def look(self, driver: "asyncpg.Connection[Any]") -> None:
         """Find out who the exclusive writer is, outside of a transaction; another one is it no more.

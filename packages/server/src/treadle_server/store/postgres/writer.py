@@ -1,32 +1,24 @@
-"""PostgreSQL's writer: a transaction on the driver itself, and SQLAlchemy on the same connection for what is rare.
+"""PostgreSQL's writer: it begins transactions, and looks before each whether what its server believes is so."""
 
-A statement through SQLAlchemy's asyncpg adapter takes 0.27 ms there and back, on the driver 0.09 (`SELECT $1, $2` over
-a Unix socket, 2 cores, a thousand each in one run). A task passes fourteen of them.
-"""
-
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Dialect, Executable
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import LostUpdate
 from treadle_server.store.connections import WRITING
+from treadle_server.store.postgres.changes import Change
 from treadle_server.store.postgres.clock import DatabaseClock
+from treadle_server.store.postgres.connection import CHANGED, DirectConnection, Opened, named, roll_back
 from treadle_server.store.postgres.exclusive import ExclusiveWriter
-from treadle_server.store.sqlite.writer import Rows
 
 if TYPE_CHECKING:
     import asyncpg
-
-T = TypeVar("T")
 
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED;"
 
@@ -50,133 +42,19 @@ TRIES = 5
 """How often a transaction is begun that finds other writers, or another time, than its server believed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Postponed:
-    """A change that waits for another statement or the commit: each way there and back costs both sides 0.1 ms."""
+class _Alone:
+    """What a batch asks outside of a transaction, once the batch before it is committed."""
 
-    write: Callable[[], Awaitable[None]]
-    """Writes it by itself."""
-    values: tuple[Any, ...] | None = None
-    """What it is to be sent with by a statement that takes it along; None when there is no such statement."""
+    def __init__(self, writer: "PostgresWriter", after: Callable[[], Awaitable[None]], version: int) -> None:
+        self._writer, self._after, self._version = writer, after, version
 
+    async def write(self, change: Change) -> bool:
+        await self._after()
+        return await self._writer.write_alone(change, self._version)
 
-Opened = tuple[AsyncConnection, "asyncpg.Connection[Any]"]
-"""A connection in a transaction, and the driver's own."""
-
-
-class DirectConnection:
-    """A transaction of the writer on PostgreSQL, which is begun before its first statement."""
-
-    def __init__(self, dialect: Dialect, begin: Callable[[], Awaitable[Opened]], version: int | None = None) -> None:
-        self.dialect = dialect
-        """The SQL dialect."""
-        self.version = version
-        """A number that stands as long as nobody else has written; None when others may at any time."""
-        self._begin = begin
-        self._opened: Opened | None = None
-        self._postponed: Postponed | None = None
-
-    @property
-    def is_begun(self) -> bool:
-        """Return whether the database knows of the transaction."""
-        return self._opened is not None
-
-    async def open(self) -> Opened:
-        """Begin the transaction, unless it is begun."""
-        if self._opened is None:
-            self._opened = await self._begin()
-        return self._opened
-
-    async def postpone(self, change: Postponed) -> None:
-        """Write the change with the next statement that takes it along, or before any other and the commit."""
-        await self.send_postponed()
-        self._postponed = change
-
-    def take_along(self) -> tuple[Any, ...] | None:
-        """Return the values of what was postponed, if they can be taken along: whoever calls writes it."""
-        if self._postponed is None or self._postponed.values is None:
-            return None
-        change, self._postponed = self._postponed, None
-        return change.values
-
-    async def send_postponed(self) -> None:
-        """Write what was postponed."""
-        change, self._postponed = self._postponed, None
-        if change is not None:
-            await change.write()
-
-    async def commit(self) -> None:
-        """Write what was postponed and commit; there is nothing to commit when nothing was sent."""
-        await self.send_postponed()
-        if self._opened is not None:
-            with _named("COMMIT"):
-                await self._opened[1].execute("COMMIT")
-
-    async def roll_back(self) -> None:
-        """Undo what was sent."""
-        if self._opened is not None:
-            await _roll_back(*self._opened)
-
-    async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
-        """Run a statement through SQLAlchemy; a list of parameters runs it for each."""
-        await self.send_postponed()
-        connection, _ = await self.open()
-        return await connection.execute(statement, parameters)
-
-    async def exec_driver_sql(self, statement: str, parameters: Any = None, /) -> Rows:
-        """Run SQL as the driver takes it, behind what was postponed."""
-        await self.send_postponed()
-        connection, _ = await self.open()
-        return await connection.exec_driver_sql(statement, parameters)
-
-    async def run_sync(self, function: Callable[[Connection], T], /) -> T:
-        """Call `function` with a connection that is not asynchronous."""
-        await self.send_postponed()
-        connection, _ = await self.open()
-        return await connection.run_sync(function)
-
-    async def fetch(
-        self, statement: str, values: Sequence[Any] = (), *, is_apart: bool = False
-    ) -> "Sequence[Sequence[Any]]":
-        """Run SQL on the driver itself and return its rows as they come: UUIDs are objects.
-
-        What `is_apart` reads nothing that may be postponed.
-        """
-        if not is_apart:
-            await self.send_postponed()
-        _, driver = await self.open()
-        with _named(statement):
-            rows: Sequence[Sequence[Any]] = await driver.fetch(statement, *values)
-            return rows
-
-    async def change(self, statement: str, values: Sequence[Any]) -> int:
-        """Run SQL on the driver itself and return how many rows it changed."""
-        await self.send_postponed()
-        _, driver = await self.open()
-        with _named(statement):
-            return int((await driver.execute(statement, *values)).rsplit(" ", 1)[1])
-
-
-@contextmanager
-def _named(statement: str) -> Iterator[None]:
-    """Raise the driver's errors as SQLAlchemy does, so that they are told apart in one place."""
-    import asyncpg
-
-    try:
-        yield
-    except asyncpg.IntegrityConstraintViolationError as error:
-        raise IntegrityError(statement, None, error) from error
-    except (
-        asyncpg.PostgresConnectionError,
-        asyncpg.InterfaceError,
-        asyncpg.InternalClientError,
-        asyncpg.OperatorInterventionError,
-        asyncpg.CannotConnectNowError,
-        asyncpg.TooManyConnectionsError,
-    ) as error:
-        raise OperationalError(statement, None, error) from error
-    except asyncpg.PostgresError as error:
-        raise DBAPIError(statement, None, error) from error
+    async def read(self, statement: str, values: Sequence[Any]) -> "Sequence[Sequence[Any]]":
+        await self._after()
+        return await self._writer.read_alone(statement, values)
 
 
 class PostgresWriter:
@@ -189,6 +67,7 @@ class PostgresWriter:
 
         `leave` is called when the host takes no writes any more: whoever is connected to it is to connect anew.
         """
+        self._is_pooled = is_pooled
         self._begin_text = BEGIN_POOLED if is_pooled else BEGIN
         # SQLAlchemy knows of no transaction: it begins none, and ends none.
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -226,10 +105,13 @@ class PostgresWriter:
                 lent.version = None if is_first else self._exclusive.version
             else:
                 late = partial(self._open_late, lending, after, version)
-                lent = DirectConnection(self._engine.dialect, late, version)
+                alone = None if version is None or self._is_pooled else _Alone(self, after, version)
+                lent = DirectConnection(self._engine.dialect, late, version, alone)
             try:
                 yield lent
                 await lent.commit()
+                if after is not None:
+                    await after()  # who has nothing to write either is not told of what may not be so
             except BaseException:
                 await lent.roll_back()
                 raise
@@ -237,10 +119,10 @@ class PostgresWriter:
     async def _open(self, lending: AsyncExitStack, *, is_first: bool = False, is_late: bool = False) -> Opened:
         connection, driver = await lending.enter_async_context(self._lent())
         try:
-            with _named("BEGIN"):
+            with named("BEGIN"):
                 await (self._join(driver) if is_first else self._begin(driver, is_late=is_late))
         except BaseException:
-            await _roll_back(connection, driver)
+            await roll_back(connection, driver)
             raise
         return connection, driver
 
@@ -249,10 +131,43 @@ class PostgresWriter:
     ) -> Opened:
         await after()
         opened = await self._open(lending, is_late=True)
-        if version != self._exclusive.version:
-            await _roll_back(*opened)
-            raise LostUpdate(UNBELIEVED)
+        try:
+            self._look(version)
+        except LostUpdate:
+            await roll_back(*opened)
+            raise
         return opened
+
+    async def write_alone(self, change: Change, version: int) -> bool:
+        """Do the change as a transaction of its own; False when the connection's plans are to be made anew before.
+
+        Raises `LostUpdate` when a row is not as it was known, or the time or who writes is another than was believed.
+        """
+        import asyncpg
+
+        self._look(version)
+        text, values = change.text(is_alone=True), change.values
+        async with self._lent() as (_, driver):
+            if self._are_old(driver):
+                return False
+            with named("COMMIT"):
+                try:
+                    await driver.fetch(text, *values, self._exclusive.believed, *self._clock.bounds)
+                except (asyncpg.DivisionByZeroError, asyncpg.ReadOnlySQLTransactionError):
+                    raise LostUpdate(f"{CHANGED}, or {UNBELIEVED}") from None
+        return True
+
+    async def read_alone(self, statement: str, values: Sequence[Any]) -> "Sequence[Sequence[Any]]":
+        """Return what a statement finds that needs no transaction."""
+        async with self._lent() as (_, driver):
+            with named(statement):
+                rows: Sequence[Sequence[Any]] = await driver.fetch(statement, *values)
+                return rows
+
+    def _look(self, version: int | None) -> None:
+        """Raise `LostUpdate` when others have written since what was applied is known."""
+        if version != self._exclusive.version:
+            raise LostUpdate(UNBELIEVED)
 
     @asynccontextmanager
     async def _lent(self) -> "AsyncIterator[tuple[AsyncConnection, asyncpg.Connection[Any]]]":
@@ -292,38 +207,28 @@ class PostgresWriter:
 
     def _forgetting(self, driver: "asyncpg.Connection[Any]") -> str:
         """Return what lets the connection forget its plans when they are old; planning all anew takes it some 5 ms."""
-        at = monotonic()
-        if at - self._planned_at.setdefault(driver, at) < PLANS_LAST:
+        if not self._are_old(driver):
             return ""
-        self._planned_at[driver] = at
+        self._planned_at[driver] = monotonic()
         return "DISCARD PLANS;"
+
+    def _are_old(self, driver: "asyncpg.Connection[Any]") -> bool:
+        at = monotonic()
+        return at - self._planned_at.setdefault(driver, at) >= PLANS_LAST
 
     async def seek_exclusive(self) -> None:
         """Become the exclusive writer, unless this server is it, or somebody writes all the time."""
         if self._exclusive.version is None:
             async with self._lent() as (_, driver):
-                with _named("BEGIN"):
+                with named("BEGIN"):
                     await self._exclusive.seek(driver)
 
     async def read_clock(self) -> None:
         """Ask what time it is."""
         async with self._lent() as (_, driver):
-            with _named("SELECT clock_timestamp()"):
+            with named("SELECT clock_timestamp()"):
                 await self._clock.read(driver)
 
     async def close(self) -> None:
         """Close every connection that is not lent; new ones may be made."""
         await self._engine.dispose()
-
-
-async def _roll_back(connection: AsyncConnection, driver: "asyncpg.Connection[Any]") -> None:
-    """End a transaction that failed; a connection that can't even do that is given up, and what was done with it."""
-    if driver.is_closed():
-        await connection.invalidate()
-        return
-    if driver.is_in_transaction():
-        try:
-            with _named("ROLLBACK"):
-                await driver.execute("ROLLBACK")
-        except (DBAPIError, OSError):
-            await connection.invalidate()

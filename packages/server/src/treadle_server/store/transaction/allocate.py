@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from sqlalchemy import Column, Integer, cast, func, literal, select
 
 from treadle_server.store.base import Tx
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import SEQUENCES, jobs, lanes, meta, targets, tasks
 

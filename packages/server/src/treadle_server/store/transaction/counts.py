@@ -11,7 +11,7 @@ from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.bound_lists import NUMBER, bound, is_among
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import count_deltas, lane_counts, lanes

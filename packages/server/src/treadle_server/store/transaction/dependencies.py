@@ -18,7 +18,7 @@ from treadle_server.domain.flows import Flow
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, is_same
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.rows import STATUS
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import TO_TELL, flows, task_dependencies, tasks

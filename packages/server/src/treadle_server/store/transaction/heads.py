@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from sqlalchemy import (
     ARRAY,
+    ColumnElement,
     Select,
     and_,
     bindparam,
@@ -27,7 +28,7 @@ from treadle_server.domain.jobs import Lane
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, rows_of
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import HEAD, heads_of, micros, record_of
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
@@ -122,37 +123,52 @@ async def heads(
 
 
 def _after_statement(dialect: Dialect) -> Select[Any]:
-    """Return the statement that reads on behind a place in each lane; PostgreSQL alone."""
-    names = ("lane", "priority", "due_at", "seq")
-    arrays = [bindparam(f"{name}s", type_=ARRAY(tasks.c[name].type)) for name in names]
-    last = (
+    """Return the statement that reads on behind a place: in one `lane` on SQLite, in each of several on PostgreSQL."""
+    if dialect == "sqlite":
+        last = {name: bindparam(name, type_=NUMBER) for name in _PLACE}
+        return _head_of([tasks.c[name] for name in HEAD], last["lane"]).where(_is_behind(last))
+    arrays = [bindparam(f"{name}s", type_=ARRAY(tasks.c[name].type)) for name in _PLACE]
+    places = (
         func.unnest(*arrays)
-        .table_valued(*(column(name, tasks.c[name].type) for name in names), name="last")
+        .table_valued(*(column(name, tasks.c[name].type) for name in _PLACE), name="last")
         .render_derived()
     )
-    is_behind = and_(
-        tasks.c.priority <= last.c.priority,
+    head = _head_of(list(tasks.c), places.c.lane).where(_is_behind(places.c)).lateral("head")
+    return select(*head.c).select_from(places.join(head, true()))
+
+
+_PLACE = ("lane", "priority", "due_at", "seq")
+"""What says where a task stands."""
+
+
+def _is_behind(last: Any) -> ColumnElement[bool]:
+    return and_(
+        tasks.c.priority <= last["priority"],
         or_(
-            tasks.c.priority < last.c.priority,
-            tuple_(tasks.c.due_at, tasks.c.seq) > tuple_(last.c.due_at, last.c.seq),
+            tasks.c.priority < last["priority"],
+            tuple_(tasks.c.due_at, tasks.c.seq) > tuple_(last["due_at"], last["seq"]),
         ),
     )
-    head = _head_of(list(tasks.c), last.c.lane).where(is_behind).lateral("head")
-    return select(*head.c).select_from(last.join(head, true()))
 
 
-_after = Prepared(_after_statement)
+_after = Prepared(_after_statement, is_apart=True)
 
 
 async def heads_after(tx: Tx, last: Mapping[int, Task], most: int, now: datetime) -> dict[int, list[Task]]:
     """Return up to `most` tasks of each lane claimable `now` that stand behind its task in `last`, in their order.
 
-    PostgreSQL's exclusive writer alone: nothing is locked, and targets are not looked at.
+    For who writes alone: nothing is locked, and targets are not looked at.
     """
-    places = [(lane, task.priority, task.due_at, task.seq) for lane, task in last.items()]
-    names = ("lanes", "prioritys", "due_ats", "seqs")
-    arrays = dict(zip(names, (list(values) for values in zip(*places, strict=True)), strict=True))
     found: dict[int, list[Task]] = {lane: [] for lane in last}
+    if tx.dialect == "sqlite":
+        for lane, task in last.items():
+            place = {"lane": lane, "priority": task.priority, "due_at": micros(task.due_at), "seq": task.seq}
+            rows = await _after.rows(tx, **place, most=most, now=micros(now), heaviest=ANY_WEIGHT)
+            found[lane] = heads_of(rows)
+        return found
+    places = [(lane, task.priority, task.due_at, task.seq) for lane, task in last.items()]
+    names = (f"{name}s" for name in _PLACE)
+    arrays = dict(zip(names, (list(values) for values in zip(*places, strict=True)), strict=True))
     for row in await _after.rows(tx, **arrays, most=most, now=now, heaviest=ANY_WEIGHT):
         task = record_of(row)
         found[task.lane].append(task)

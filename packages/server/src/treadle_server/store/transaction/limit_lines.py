@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from treadle.wire.status import Status
 from treadle_server.domain.limits import Line, Place
 from treadle_server.store.base import Tx
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import IN_LINE
 from treadle_server.store.transaction.limit_rows import fetch

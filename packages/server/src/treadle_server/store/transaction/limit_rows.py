@@ -13,7 +13,7 @@ import orjson
 from treadle.wire.status import LEASED
 from treadle_server.domain.limits import LIMIT_FIELDS, Bucket, Limit, Place, filled_until
 from treadle_server.store.base import Tx
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Rows
 from treadle_server.store.sqlite.rows import instant, micros
 from treadle_server.store.sqlite.writer import InlineConnection

@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle_server.domain.limits import APART, LIMIT_FIELDS, Limit, Place, number_of
 from treadle_server.store.base import Tx
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import jobs, limit_lines, limit_tokens, limit_uses, limits, tasks

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from treadle_server.store.base import Tx
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import InlineConnection
 
 OutcomeKey = tuple[int, str]

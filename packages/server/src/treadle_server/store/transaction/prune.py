@@ -16,7 +16,7 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import OPEN, TERMINAL, Status
 from treadle_server.store.base import Dialect, LostUpdate, Tx
 from treadle_server.store.bound_lists import NUMBER, bound, is_among
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import STATUS, micros
 from treadle_server.store.sqlite.writer import InlineConnection

@@ -11,7 +11,7 @@ from treadle.wire.names import INTERNAL
 from treadle.wire.status import LEASED
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import bound
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import status_in, tasks

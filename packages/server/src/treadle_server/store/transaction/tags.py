@@ -15,7 +15,7 @@ from sqlalchemy import delete
 from treadle.wire.tags import Entry, entries, wanted
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
-from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import task_tags
 

@@ -1,0 +1,201 @@
+"""A transaction of PostgreSQL's writer: on the driver itself, and through SQLAlchemy on the same connection where rare.
+
+A statement through SQLAlchemy's asyncpg adapter takes 0.27 ms there and back, on the driver 0.09 (`SELECT $1, $2` over
+a Unix socket, 2 cores, a thousand each in one run).
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from sqlalchemy import Connection, Dialect, Executable
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle_server.store.base import LostUpdate
+from treadle_server.store.postgres.changes import Change
+from treadle_server.store.sqlite.writer import Rows
+
+if TYPE_CHECKING:
+    import asyncpg
+
+T = TypeVar("T")
+
+CHANGED = "tasks were changed by another writer"
+
+Opened = tuple[AsyncConnection, "asyncpg.Connection[Any]"]
+"""A connection in a transaction, and the driver's own."""
+
+
+class Alone(Protocol):
+    """What needs no transaction around it, outside of which it is asked, when the time for it has come."""
+
+    async def write(self, change: Change) -> bool:
+        """Do the change, durably; return False when it needs a transaction after all, and nothing was done."""
+        ...
+
+    async def read(self, statement: str, values: Sequence[Any]) -> "Sequence[Sequence[Any]]":
+        """Return what the statement finds."""
+        ...
+
+
+class DirectConnection:
+    """A transaction of the writer on PostgreSQL, which is begun before its first statement.
+
+    What changes tasks waits for as much else as one statement can do: each way there and back costs both sides 0.1 ms.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        begin: Callable[[], Awaitable[Opened]],
+        version: int | None = None,
+        alone: Alone | None = None,
+    ) -> None:
+        """Without `alone` everything needs the transaction."""
+        self.dialect = dialect
+        """The SQL dialect."""
+        self.version = version
+        """A number that stands as long as nobody else has written; None when others may at any time."""
+        self._begin = begin
+        self._alone = alone
+        self._opened: Opened | None = None
+        self._postponed: Change | None = None
+
+    @property
+    def is_begun(self) -> bool:
+        """Return whether the database knows of the transaction."""
+        return self._opened is not None
+
+    async def open(self) -> Opened:
+        """Begin the transaction, unless it is begun."""
+        if self._opened is None:
+            self._opened = await self._begin()
+        return self._opened
+
+    def postpone(self, change: Change) -> None:
+        """Write the change before any other statement and the commit; nothing is postponed yet."""
+        assert self._postponed is None
+        self._postponed = change
+
+    async def take_along(self, name: str, touched: frozenset[int]) -> Change:
+        """Return what was postponed, for who writes it along with a part of that name, for other tasks.
+
+        Where the two can't be one statement the first is written now, and nothing is left to be taken along. Raises
+        `LostUpdate` as `send_postponed`.
+        """
+        if self._postponed is not None and not self._postponed.goes_with(name, touched):
+            await self.send_postponed()
+        change, self._postponed = self._postponed, None
+        return change or Change()
+
+    async def send_postponed(self) -> None:
+        """Write what was postponed. Raises `LostUpdate` when a row is not as it was known."""
+        change, self._postponed = self._postponed, None
+        if change is not None:
+            import asyncpg
+
+            _, driver = await self.open()
+            text = change.text(is_alone=False)
+            with named(text):
+                try:
+                    await driver.fetch(text, *change.values)
+                except asyncpg.DivisionByZeroError:
+                    raise LostUpdate(CHANGED) from None
+
+    async def commit(self) -> None:
+        """Write what was postponed and commit; there is nothing to commit when nothing was sent.
+
+        Raises `LostUpdate` when a row is not as it was known.
+        """
+        change, alone = self._postponed, None if self.is_begun else self._alone
+        if change is not None and alone is not None and await alone.write(change):
+            return
+        await self.send_postponed()
+        if self._opened is not None:
+            with named("COMMIT"):
+                await self._opened[1].execute("COMMIT")
+
+    async def roll_back(self) -> None:
+        """Undo what was sent."""
+        if self._opened is not None:
+            await roll_back(*self._opened)
+
+    async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
+        """Run a statement through SQLAlchemy; a list of parameters runs it for each."""
+        await self.send_postponed()
+        connection, _ = await self.open()
+        return await connection.execute(statement, parameters)
+
+    async def exec_driver_sql(self, statement: str, parameters: Any = None, /) -> Rows:
+        """Run SQL as the driver takes it, behind what was postponed."""
+        await self.send_postponed()
+        connection, _ = await self.open()
+        return await connection.exec_driver_sql(statement, parameters)
+
+    async def run_sync(self, function: Callable[[Connection], T], /) -> T:
+        """Call `function` with a connection that is not asynchronous."""
+        await self.send_postponed()
+        connection, _ = await self.open()
+        return await connection.run_sync(function)
+
+    async def fetch(
+        self, statement: str, values: Sequence[Any] = (), *, is_apart: bool = False
+    ) -> "Sequence[Sequence[Any]]":
+        """Run SQL on the driver itself and return its rows as they come: UUIDs are objects.
+
+        What `is_apart` is of queues, from which what is postponed only takes.
+        """
+        if not is_apart or (self._postponed is not None and self._postponed.fills_queues):
+            await self.send_postponed()
+        elif self._opened is None and self._alone is not None:
+            return await self._alone.read(statement, values)
+        _, driver = await self.open()
+        with named(statement):
+            rows: Sequence[Sequence[Any]] = await driver.fetch(statement, *values)
+            return rows
+
+    async def change(self, statement: str, values: Sequence[Any]) -> int:
+        """Run SQL on the driver itself and return how many rows it changed."""
+        await self.send_postponed()
+        _, driver = await self.open()
+        with named(statement):
+            return int((await driver.execute(statement, *values)).rsplit(" ", 1)[1])
+
+
+@contextmanager
+def named(statement: str) -> Iterator[None]:
+    """Raise the driver's errors as SQLAlchemy does, so that they are told apart in one place.
+
+    They are `IntegrityError`, `OperationalError` and `DBAPIError`.
+    """
+    import asyncpg
+
+    try:
+        yield
+    except asyncpg.IntegrityConstraintViolationError as error:
+        raise IntegrityError(statement, None, error) from error
+    except (
+        asyncpg.PostgresConnectionError,
+        asyncpg.InterfaceError,
+        asyncpg.InternalClientError,
+        asyncpg.OperatorInterventionError,
+        asyncpg.CannotConnectNowError,
+        asyncpg.TooManyConnectionsError,
+    ) as error:
+        raise OperationalError(statement, None, error) from error
+    except asyncpg.PostgresError as error:
+        raise DBAPIError(statement, None, error) from error
+
+
+async def roll_back(connection: AsyncConnection, driver: "asyncpg.Connection[Any]") -> None:
+    """End a transaction that failed; a connection that can't even do that is given up, and what was done with it."""
+    if driver.is_closed():
+        await connection.invalidate()
+        return
+    if driver.is_in_transaction():
+        try:
+            with named("ROLLBACK"):
+                await driver.execute("ROLLBACK")
+        except (DBAPIError, OSError):
+            await connection.invalidate()
