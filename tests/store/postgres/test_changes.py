@@ -205,6 +205,9 @@ async def test_a_host_that_takes_no_writes_any_more_is_told_from_one_where_other
     [name] = await other.fetchrow("SELECT current_database()")
     await other.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
     await store._writer.close()  # type: ignore[union-attr]
-
-    with pytest.raises(LostUpdate):
-        await do(store, numbered(part(["test 1"])))
+    try:
+        with pytest.raises(LostUpdate):
+            await do(store, numbered(part(["test 1"])))
+    finally:
+        # The next test has the same database.
+        await other.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
