@@ -73,7 +73,7 @@ def rows_of(item: Submission) -> int:
     return 1 + len(item.needs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Submitted:
     """A task that is in: a new one, or the one that was there already."""
 
@@ -294,9 +294,7 @@ def new_task(
     target_num: int | None = None,
 ) -> Task:
     """Return the task that a submission makes, with each `option` as `Rules.options` gives it."""
-    due_at = item.due_at or (now + timedelta(seconds=item.delay or 0))
-    if option["heartbeat_increment"] is None:
-        option = {**option, "heartbeat_increment": option["lease_seconds"]}
+    due_at = item.due_at or (now + timedelta(seconds=item.delay) if item.delay else now)
     return Task(
         seq=seq,
         id=item.id or TaskId(str(uuid7())),
