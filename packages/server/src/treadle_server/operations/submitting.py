@@ -280,6 +280,7 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
             older_hashes=hashes[1:],
             id=None if wanted.id is None else TaskId(wanted.id),
             schema_version=job.schema_version,
+            is_bare=True,
         )
     given = wanted.model_dump(exclude_unset=True, exclude_none=True, exclude={"payload", "job", *_TRACE})
     due_at = instant(wanted.scheduled_at, "scheduled_at")
