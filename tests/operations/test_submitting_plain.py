@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from treadle.wire.tasks import TaskOfMany
+from treadle.wire.values import is_kept
 from treadle_server.domain.jobs import Job
 from treadle_server.operations.submitting import MOST_TASKS, build, plain_tasks
 from treadle_server.operations.values import text_of
@@ -59,6 +60,24 @@ def test_plain_tasks_do_go_the_short_way() -> None:
 )
 def test_one_task_that_is_not_plain_takes_all_the_long_way(odd) -> None:
     assert plain_tasks([{"job": JOB}, odd]) is None
+
+
+def test_ids_that_are_none_but_together_read_as_some_go_the_long_way() -> None:
+    both = str(uuid4()) + str(uuid4())
+
+    assert plain_tasks([{"job": JOB, "id": both[:35]}, {"job": JOB, "id": both[35:]}]) is None
+    assert plain_tasks([{"job": JOB, "id": ""}, {"job": JOB, "id": both}]) is None
+
+
+@pytest.mark.parametrize("levels", [64, 65])
+def test_a_payload_may_be_as_deep_as_by_itself(levels: int) -> None:
+    deep: object = 1
+    for _ in range(levels - 1):
+        deep = [deep]
+
+    plain = plain_tasks([{"job": JOB}, {"job": JOB, "payload": {"n": deep}}])
+
+    assert (plain is not None) == is_kept({"n": deep}) == (levels == 64)
 
 
 def test_the_models_tell_of_too_many_tasks_and_of_none() -> None:

@@ -111,6 +111,17 @@ async def test_the_database_refuses_a_row_that_breaks_an_invariant(shop, change)
             await tx.connection.execute(sa.text(f"UPDATE tasks SET {change}"))
 
 
+async def test_a_task_stands_in_no_lane_of_another_job_and_in_none_that_is_not_there(shop) -> None:
+    [task] = await shop.submit()
+    other = await shop.register("other")
+    await shop.submit(job=other)
+
+    for change in (f"job_num = job_num + 1 WHERE seq = {task.seq}", f"lane = 99 WHERE seq = {task.seq}"):
+        with pytest.raises(IntegrityError):
+            async with shop.engine.store.write() as tx:
+                await tx.connection.execute(sa.text(f"UPDATE tasks SET {change}"))
+
+
 async def test_two_jobs_of_one_name_are_refused_by_the_database_z5(shop) -> None:
     columns = "id, room, category, name, schema, schema_version, defaults, created_at, retain, fair, paused, version"
     with pytest.raises(IntegrityError):

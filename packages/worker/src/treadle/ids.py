@@ -1,5 +1,8 @@
 """New ids: UUIDv7, so that they sort by the time they were made; and what names a run."""
 
+from collections.abc import Callable
+from functools import cache
+
 from treadle.wire.ids import TaskId, WorkerId
 
 RunKey = tuple[str, int]
@@ -8,10 +11,15 @@ RunKey = tuple[str, int]
 
 def new_task_id() -> TaskId:
     """Return a fresh UUIDv7 in its canonical text form."""
+    return TaskId(str(_uuid7()()))
+
+
+@cache
+def _uuid7() -> Callable[[], object]:
     # Loaded with the first id: many processes import a task and never submit one.
     from uuid_utils import uuid7
 
-    return TaskId(str(uuid7()))
+    return uuid7
 
 
 def new_claim_key() -> str:

@@ -49,6 +49,18 @@ def _merged(defaults: TaskDefaults, of_job: str) -> dict[str, Any]:
     return {**defaults.values, **options}
 
 
+def _whole(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with a heartbeat's increment, which is a lease unless something else was said."""
+    if options["heartbeat_increment"] is not None:
+        return options
+    return {**options, "heartbeat_increment": options["lease_seconds"]}
+
+
+@lru_cache(maxsize=4096)
+def _of_job(defaults: TaskDefaults, of_job: str) -> dict[str, Any]:
+    return _whole(_merged(defaults, of_job))
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The settings that commands need."""
@@ -75,9 +87,10 @@ class Rules:
 
     def options(self, call: dict[str, Any], job: Job) -> dict[str, Any]:
         """Return each option of a task: the call's value, else the job's, else the server's; an explicit 0 counts."""
-        base = _merged(self.defaults, job.defaults)
-        options = {**base, **{name: value for name, value in call.items() if value is not None}} if call else base
-        return options if not job.is_internal else options | self.fixed(job)
+        if not call and not job.is_internal:
+            return _of_job(self.defaults, job.defaults)
+        said = {name: value for name, value in call.items() if value is not None}
+        return _whole({**_merged(self.defaults, job.defaults), **said, **self.fixed(job)})
 
     def fixed(self, job: Job) -> dict[str, Any]:
         """Return what no call decides: of an `@internal` task its run's own limit, and there are no pools."""

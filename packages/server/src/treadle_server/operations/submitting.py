@@ -4,8 +4,9 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -14,7 +15,7 @@ from treadle.wire.options import OF_JOB
 from treadle.wire.sealed import identities, seal_of
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskOfMany, TaskSubmit
-from treadle.wire.values import is_kept
+from treadle.wire.values import MOST_LEVELS, is_kept
 from treadle_server.access.checks import check_create, check_task_scopes
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_scopes
@@ -30,6 +31,9 @@ from treadle_server.operations.binding import bind, bonds_of
 from treadle_server.operations.checking import Checked, refusals
 from treadle_server.operations.context import OperationContext
 
+if TYPE_CHECKING:
+    from hashlib import _Hash as Digest
+
 TRIES = 5
 """How often a payload is checked anew when its job's schema changes at the same moment."""
 
@@ -39,7 +43,8 @@ _PLAIN = frozenset({"id", "job", "payload"})
 _TRACE = frozenset({"traceparent", "tracestate"})
 """Of a submit that is sent again another trace may be told: it is the same task."""
 _JOB = re.compile(r"[A-Za-z0-9@_:.-]{1,255}")
-_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_IDS = re.compile(r"(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})*")
+_ID_LENGTH = 36
 MOST_TASKS = 10_000
 """Tasks of one request."""
 
@@ -62,19 +67,23 @@ def plain_tasks(tasks: object) -> list[PlainTask] | None:
         return None
     plain: list[PlainTask] = []
     for task in tasks:
-        if not (isinstance(task, dict) and task.keys() <= _PLAIN):
+        if not (type(task) is dict and task.keys() <= _PLAIN):
             return None
         job, payload, given = task.get("job"), task.get("payload", _NOTHING), task.get("id")
-        if (
-            type(job) is not str
-            or type(payload) is not dict
-            or not (given is None or (type(given) is str and _ID.fullmatch(given)))
-            or not _JOB.fullmatch(job)
-            or not is_kept(payload)
-        ):
+        if type(job) is not str or type(payload) is not dict or not (given is None or type(given) is str):
             return None
         plain.append(PlainTask(job, payload, given))
-    return plain
+    # Looked at together: by themselves they took half of the time that it takes to see that a task is plain.
+    is_plain = (
+        all(_JOB.fullmatch(job) for job in {task.job for task in plain})
+        and _are_ids([task.id for task in plain if task.id is not None])
+        and is_kept([task.payload for task in plain], MOST_LEVELS + 1)
+    )
+    return plain if is_plain else None
+
+
+def _are_ids(ids: Sequence[str]) -> bool:
+    return {*map(len, ids)} <= {_ID_LENGTH} and _IDS.fullmatch("".join(ids)) is not None
 
 
 _NOTHING: dict[str, Any] = {}
@@ -263,7 +272,7 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
     Raises `ValidationFailed` for a time that can't be kept, and for a deadline before it is due.
     """
     if isinstance(wanted, PlainTask) or wanted.model_fields_set <= _PLAIN:
-        hashes = _content_hashes(job, wanted.payload, {"room": room})
+        hashes = _content_hashes(job, wanted.payload, _begun_plain(job.full_name, room))
         return Submission(
             job_name=job.full_name,
             payload=payload,
@@ -271,6 +280,7 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
             older_hashes=hashes[1:],
             id=None if wanted.id is None else TaskId(wanted.id),
             schema_version=job.schema_version,
+            is_bare=True,
         )
     given = wanted.model_dump(exclude_unset=True, exclude_none=True, exclude={"payload", "job", *_TRACE})
     due_at = instant(wanted.scheduled_at, "scheduled_at")
@@ -279,7 +289,7 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
     # The same instant is the same content, whatever the time zone that it was written in.
     instants = {"scheduled_at": due_at, "deadline": deadline}
     content = {**given, **{name: at for name, at in instants.items() if at is not None}, "room": room}
-    hashes = _content_hashes(job, wanted.payload, content)
+    hashes = _content_hashes(job, wanted.payload, _begun(job.full_name, content))
     return Submission(
         job_name=job.full_name,
         payload=payload,
@@ -309,19 +319,27 @@ def _trace(wanted: TaskSubmit) -> str | None:
     return f"{wanted.traceparent} {wanted.tracestate}" if wanted.tracestate else wanted.traceparent
 
 
-def _content_hashes(job: Job, payload: dict[str, Any], content: dict[str, Any]) -> tuple[bytes, ...]:
+def _content_hashes(job: Job, payload: dict[str, Any], begun: "Digest") -> tuple[bytes, ...]:
     """Return what makes two submissions under one id the same: job, room, payload and options (G6).
 
-    Of a sealed payload it is the digest of the plain one, under the present key and then under each older one.
+    Job, room and options are in what is `begun`. Of a sealed payload it is the digest of the plain one, under the
+    present key and then under each older one.
     """
     seal = seal_of(payload) if job.encrypted else None
     payloads = [_canonical(payload)] if seal is None else [known.encode() for known in identities(seal)]
-    return tuple(_content_hash(job, said, content) for said in payloads)
+    return tuple(_ended(begun, said) for said in payloads)
 
 
-def _content_hash(job: Job, payload: bytes, content: dict[str, Any]) -> bytes:
+def _ended(begun: "Digest", payload: bytes) -> bytes:
+    digest = begun.copy()
+    digest.update(payload)
+    return digest.digest()
+
+
+def _begun(job_name: str, content: dict[str, Any]) -> "Digest":
+    """Return the hash of a submission as far as its payload."""
     options = {name: value for name, value in content.items() if name != "id"}
-    digest = sha256(job.full_name.encode())
+    digest = sha256(job_name.encode())
     try:
         said = orjson.dumps(options, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z)
     except TypeError:
@@ -329,8 +347,13 @@ def _content_hash(job: Job, payload: bytes, content: dict[str, Any]) -> bytes:
         options["tags"] = values.sorted_text(options["tags"])
         said = orjson.dumps(options, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z)
     digest.update(said)
-    digest.update(payload)
-    return digest.digest()
+    return digest
+
+
+@lru_cache(maxsize=1024)
+def _begun_plain(job_name: str, room: str) -> "Digest":
+    """Return the same of a task that has no options."""
+    return _begun(job_name, {"room": room})
 
 
 def _canonical(payload: dict[str, Any]) -> bytes:

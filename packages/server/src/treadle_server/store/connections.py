@@ -16,6 +16,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool, StaticPool
 
 from treadle_server.errors import ValidationFailed
 from treadle_server.private import make_directory, make_file
+from treadle_server.store.sqlite.writer import MOST_TEXTS
 
 READERS = 4
 """SQLite: read connections, each with a thread of its own."""
@@ -83,7 +84,7 @@ def sqlite_writer(url: URL) -> Engine:
         json_serializer=_as_text,
         json_deserializer=_as_text,
         poolclass=StaticPool,
-        connect_args={"timeout": 0, "check_same_thread": False, "cached_statements": 512},
+        connect_args={"timeout": 0, "check_same_thread": False, "cached_statements": MOST_TEXTS},
     )
     event.listen(engine, "connect", partial(_configure, _WRITER))
     return engine

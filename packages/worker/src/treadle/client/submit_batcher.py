@@ -1,17 +1,34 @@
 """Submits of many coroutines, gathered into one request: a frame costs as much as twenty tasks in it."""
 
 import asyncio
+import math
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
+from treadle.clock import monotonic
 from treadle.errors import ConnectionLost, InvalidArguments, ProblemError, TreadleError, error_for, problem_of
 
 MOST = 1000
 """Tasks of one request; further ones make the next."""
 
+PORTION = 50
+"""Answers that are told at once: what those submit who have them is sent while the others are told.
+
+So the server works on some tasks while the client prepares others. A hundred coroutines that were all told together
+had one request under way between them: 27,000 and 17,000 tasks a second on SQLite and PostgreSQL, and 36,000 and
+23,000 in portions of 50.
+"""
+
+WORTH_PORTIONS = 4.0
+"""So many times as long as its tasks took to come together a request may take, for its answers to be told in portions.
+
+Where it takes longer the disk or the network is what is waited for, and a request of half as many takes as long.
+"""
+
 Item = dict[str, Any]
 ReceiptData = dict[str, Any]
+Waiting = tuple[Item, "asyncio.Future[ReceiptData]"]
 Send = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
@@ -21,8 +38,12 @@ class SubmitBatcher:
     def __init__(self, send: Send, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         self._send = send
         self._spawn = spawn
-        self._waiting: dict[tuple[str, bool], list[tuple[Item, asyncio.Future[ReceiptData]]]] = defaultdict(list)
+        self._waiting: dict[tuple[str, bool], list[Waiting]] = defaultdict(list)
         self._unanswered: set[asyncio.Future[ReceiptData]] = set()
+        self._told_at = math.inf
+        """When answers were told last: of the first request it is not known how long its tasks took."""
+        self._gathering = 0.0
+        """Seconds from then until the latest request: what it took its tasks to come together."""
 
     async def add(self, room: str, item: Item, *, wait: bool) -> ReceiptData:
         """Submit one task and return its receipt; raises the `TreadleError` that it is refused with."""
@@ -46,6 +67,7 @@ class SubmitBatcher:
 
     async def _flush(self) -> None:
         waiting, self._waiting = self._waiting, defaultdict(list)
+        self._gathering = monotonic() - self._told_at
         requests = [
             self._submit(room, batch[start : start + MOST], wait=wait)
             for (room, wait), batch in waiting.items()
@@ -56,9 +78,10 @@ class SubmitBatcher:
         if requests:
             await requests[0]
 
-    async def _submit(self, room: str, batch: list[tuple[Item, "asyncio.Future[ReceiptData]"]], *, wait: bool) -> None:
+    async def _submit(self, room: str, batch: list[Waiting], *, wait: bool) -> None:
         # Sent again after a lost answer: the same ids with the same content are the same tasks.
         fields = {"room": room, "tasks": [item for item, _ in batch], "wait": wait}
+        asked, gathering = monotonic(), self._gathering
         try:
             answers = (await self._send(fields))["tasks"]
         except (ProblemError, InvalidArguments) as error:
@@ -67,17 +90,23 @@ class SubmitBatcher:
         except TreadleError as error:
             _refuse(batch, error)
             return
-        for (_, future), answer in zip(batch, answers, strict=True):
-            if future.done():
-                continue
-            if (problem := answer.get("problem")) is not None:
-                future.set_exception(error_for(problem_of(problem)))
-            else:
-                future.set_result(answer)
+        self._told_at = monotonic()
+        is_worth_it = self._told_at - asked < WORTH_PORTIONS * gathering
+        await self._tell(list(zip(batch, answers, strict=True)), PORTION if is_worth_it else len(batch))
 
-    async def _by_halves(
-        self, room: str, batch: list[tuple[Item, "asyncio.Future[ReceiptData]"]], error: TreadleError, *, wait: bool
-    ) -> None:
+    async def _tell(self, told: Sequence[tuple[Waiting, dict[str, Any]]], portion: int) -> None:
+        for first in range(0, len(told), portion):
+            if first:
+                await asyncio.sleep(0)
+            for (_, future), answer in told[first : first + portion]:
+                if future.done():
+                    continue
+                if (problem := answer.get("problem")) is not None:
+                    future.set_exception(error_for(problem_of(problem)))
+                else:
+                    future.set_result(answer)
+
+    async def _by_halves(self, room: str, batch: list[Waiting], error: TreadleError, *, wait: bool) -> None:
         """Find those for which a request was refused as a whole: it is too large, or over plain HTTP one is wrong."""
         if len(batch) == 1:
             _refuse(batch, error)
@@ -87,7 +116,7 @@ class SubmitBatcher:
             await self._submit(room, half, wait=wait)
 
 
-def _refuse(batch: list[tuple[Item, "asyncio.Future[ReceiptData]"]], error: TreadleError) -> None:
+def _refuse(batch: list[Waiting], error: TreadleError) -> None:
     for _, future in batch:
         if not future.done():
             future.set_exception(error)

@@ -79,6 +79,8 @@ class Signature:
         if len(args) > len(self.names):
             raise InvalidArguments(f"{self.name} takes {len(self.names)} arguments, {len(args)} were given")
         given = dict(zip(self.names, args, strict=False))
+        if not kwargs:
+            return given
         twice = given.keys() & kwargs.keys()
         if twice:
             raise InvalidArguments(f"{self.name} got {', '.join(sorted(twice))} twice, by position and by name")
@@ -93,11 +95,13 @@ class Signature:
         """
         given = self.named(args, kwargs)
         try:
-            model = self._model_without(without).model_validate(given)
+            model = self._model_without(without).__pydantic_validator__.validate_python(given)
         except ValidationError as error:
             raise InvalidArguments(self._explain(error)) from None
         try:
-            dumped: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            dumped: dict[str, Any] = model.__pydantic_serializer__.to_python(
+                model, mode="json", by_alias=True, exclude_unset=True
+            )
             found: object = fault(dumped)
         except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
             dumped, found = {}, _bad_value(model, error)

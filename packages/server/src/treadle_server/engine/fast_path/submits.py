@@ -6,7 +6,7 @@ whole batch takes the slow path.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from treadle.wire.names import visible_from
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.cache import Cache
-from treadle_server.engine.commands.submit import Submission, Submit, SubmitEach, Submitted, new_task
+from treadle_server.engine.commands.submit import Submission, Submit, SubmitEach, Submitted, alike, new_task
 from treadle_server.engine.hub import Change
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.unit_of_work import UnitOfWork
@@ -75,21 +75,25 @@ class FastSubmits:
         self, plain: _Plain, targets: Mapping[TargetName, int], seqs: Iterator[int], now: datetime
     ) -> list[Submitted]:
         room, user = plain.command.room, plain.command.principal.user
+        moulds: dict[int, Callable[[int, Submission], Task]] = {}
         made: list[Submitted] = []
         for place, item in zip(plain.places, plain.command.items, strict=True):
-            options = self._rules.options(item.options, place.job)
-            num = None if item.target is None else targets[room, item.target]
-            task = new_task(
-                item,
-                place.job,
-                options,
-                room=room,
-                user=user,
-                now=now,
-                seq=next(seqs),
-                lane=place.lane,
-                target_num=num,
-            )
+            if item.is_bare and (mould := moulds.get(id(place))) is not None:
+                task = mould(next(seqs), item)
+            else:
+                task = new_task(
+                    item,
+                    place.job,
+                    self._rules.options(item.options, place.job),
+                    room=room,
+                    user=user,
+                    now=now,
+                    seq=next(seqs),
+                    lane=place.lane,
+                    target_num=None if item.target is None else targets[room, item.target],
+                )
+                if item.is_bare and len(plain.places) > 1:
+                    moulds[id(place)] = alike(task)
             made.append(Submitted(task, created=True, position=self._position(task, place)))
         return made
 
@@ -155,6 +159,8 @@ async def _write(work: UnitOfWork, new: Sequence[Task]) -> None:
 
 
 def _is_plain(item: Submission) -> bool:
+    if item.is_bare:
+        return True
     if item.limits is not None or item.is_bound:
         return False
     return item.unique_key is None and item.due_at is None and not item.delay

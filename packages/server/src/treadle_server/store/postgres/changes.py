@@ -10,10 +10,13 @@ whenever the statement began.
 import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from treadle_server.store.postgres.exclusive import KEY
+
+MOST_TEXTS = 1024
+"""Statements that are remembered as texts: new tasks have one for each set of columns in which they differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ BELIEF = "(SELECT value FROM believed) = $1 AND clock_timestamp() BETWEEN $2 AND
 _BELIEVED = f"believed AS (SELECT value FROM meta WHERE key = '{KEY}' FOR SHARE)"  # noqa: S608 - the program's own
 
 
-@cache
+@lru_cache(maxsize=MOST_TEXTS)
 def _text(parts: tuple[tuple[str, str, int], ...], is_alone: bool) -> str:  # noqa: FBT001 - a key of the cache
     tables, checks, sent = [], [], 0
     for name, sql, width in parts:

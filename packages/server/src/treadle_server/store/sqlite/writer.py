@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from functools import cache
+from functools import lru_cache
 from itertools import chain
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -43,6 +43,9 @@ LOOK_AGAIN = 200
 
 MOST_TOGETHER = 64
 """Rows that a statement is run for at once: each number of them is a text of its own, which the driver remembers."""
+
+MOST_TEXTS = 512
+"""Texts of statements that are kept, by the driver too; those that are long not used are made anew."""
 
 
 class Statements(Protocol):
@@ -115,7 +118,7 @@ class InlineConnection:
             return self.driver.executemany(statement, rows).rowcount
 
     def run_together(self, statement: str, shared: Sequence[Any], rows: Sequence[Sequence[Any]]) -> int:
-        """Run an UPDATE on the driver itself for all rows of parameters, and return how many rows it changed in all.
+        """Run SQL on the driver itself for all rows of parameters, and return how many rows it changed in all.
 
         For the `{rows}` in it stands a table of them, whose columns are `column1` and so on; `shared` are the
         parameters before. Run for each row by itself it opens some twenty indexes for each: a claim then took 5.3
@@ -130,7 +133,7 @@ class InlineConnection:
         return changed
 
 
-@cache
+@lru_cache(maxsize=MOST_TEXTS)
 def _with_rows(statement: str, count: int, width: int) -> str:
     """Return the statement with so many rows of parameters."""
     row = f"({', '.join('?' * width)})"

@@ -5,6 +5,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ForeignKey,
+    Index,
     Integer,
     Sequence,
     String,
@@ -60,6 +61,7 @@ lanes = Table(
     Column("room", String(255), nullable=False),
     Column("pool", String(255), nullable=False),
     UniqueConstraint("job_num", "room", "pool"),
+    Index("uq_lanes_id_job_num", "id", "job_num", unique=True),
 )
 
 lane_counts = Table(
