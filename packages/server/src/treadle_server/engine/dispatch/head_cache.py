@@ -116,7 +116,7 @@ class HeadCache:
             cached = self._heads.get(task.lane)
             if cached is None:
                 continue
-            if cached.tasks and _place(task) < _place(cached.tasks[-1]):
+            if cached.tasks and _queue_key(task) < _queue_key(cached.tasks[-1]):
                 del self._heads[task.lane]
             elif not cached.is_all:
                 continue
@@ -256,5 +256,5 @@ async def behind(
     return found
 
 
-def _place(task: Task) -> tuple[int, datetime, int]:
+def _queue_key(task: Task) -> tuple[int, datetime, int]:
     return (-task.priority, task.due_at, task.seq)
