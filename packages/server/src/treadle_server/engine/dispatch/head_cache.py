@@ -56,13 +56,13 @@ class CachedHead:
     """Characters of payload, of those too that were handed out since it was read."""
     is_lasting: bool = True
     """Whether it may be kept for the next claim: not where targets or limits block and free tasks by themselves."""
-    need: int = 0
+    wanted: int = 0
     """Tasks that the last claim might have taken of it."""
 
     @property
     def is_short(self) -> bool:
         """Whether the claim after the next one would find too little in it, though there is more to be read."""
-        return bool(self.tasks) and not self.is_all and self.is_lasting and len(self.tasks) < 2 * self.need
+        return bool(self.tasks) and not self.is_all and self.is_lasting and len(self.tasks) < 2 * self.wanted
 
     def add(self, task: Task) -> None:
         """Put a task at the end."""
@@ -140,20 +140,20 @@ class HeadCache:
             if (
                 cached is not None
                 and cached.is_in_time(now)
-                and (cached.is_all or len(cached.tasks) >= self._need(lane, share, most))
+                and (cached.is_all or len(cached.tasks) >= self._wanted(lane, share, most))
             ):
                 found[lane] = cached
             else:
                 short.append(lane)
         if short:
-            need = max(self._need(lane, share, most) for lane in short)
+            wanted = max(self._wanted(lane, share, most) for lane in short)
             # Where nothing is kept, each row that is read in vain is a row that is locked in vain.
-            depth = max(LEAST_READ, 4 * need) if tx.is_exclusive else need
+            depth = max(LEAST_READ, 4 * wanted) if tx.is_exclusive else wanted
             parts = PARTS if tx.is_exclusive and len(short) >= PARTS else 1
             for part in range(parts):
                 found |= await self._read(tx, short[part::parts], depth + depth * part // parts, most, now)
         for lane, cached in found.items():
-            cached.need = max(cached.need, self._need(lane, share, most))
+            cached.wanted = max(cached.wanted, self._wanted(lane, share, most))
         return found
 
     @property
@@ -170,7 +170,7 @@ class HeadCache:
         short = self._short()
         if not short or not tx.is_exclusive:
             return
-        most = min(4 * max(cached.need for cached in short.values()), *(self._more(*one) for one in short.items()))
+        most = min(4 * max(cached.wanted for cached in short.values()), *(self._more(*one) for one in short.items()))
         read = await heads_after(tx, {lane: cached.tasks[-1] for lane, cached in short.items()}, most, now)
         for lane, tasks in read.items():
             if self._heads.get(lane) is short[lane]:
@@ -203,7 +203,7 @@ class HeadCache:
         ):
             self.clear()
 
-    def _need(self, lane: int, share: int, most: int) -> int:
+    def _wanted(self, lane: int, share: int, most: int) -> int:
         return min(most, max(share, ceil(1.25 * most * self._parts.get(lane, 0))))
 
     async def _read(

@@ -20,10 +20,10 @@ from websockets.asyncio.client import connect
 
 from tests.conftest import FakeClock
 from tests.live.sockets import Socket, connected, url_of
-from treadle_server.access.narrowing import HEADER
-from treadle_server.access.permission import Permission
 from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.routes import ENDPOINTS
+from treadle_server.authorization.narrowing import HEADER
+from treadle_server.authorization.permission import Permission
 from treadle_server.live.route import OPS
 from treadle_server.testing import Served, serve
 
