@@ -77,8 +77,8 @@ def pytest_collection_finish() -> None:
 _TESTS = Path(__file__).parent
 
 _FROM_OUTSIDE = {
-    "", "access", "api", "artifacts", "chaos", "checkup", "contract", "internal", "live", "operations", "promises",
-    "retention", "schedules", "services", "serving", "webhooks", "worker",
+    "", "access", "api", "artifacts", "authorization", "chaos", "checkup", "contract", "internal", "live", "operations",
+    "promises", "retention", "schedules", "services", "serving", "webhooks", "worker",
 }  # fmt: skip
 """Where a server is seen from outside: what differs by the database is in the tests of the engine, the store, reads and
 several servers, each of which runs on both.
@@ -292,7 +292,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class Shelved:
+class ReusedDatabase:
     """A database that is emptied after a test and used by the next: making and dropping one takes 0.3 s of a core.
 
     It is dropped instead when rows by the thousand were deleted in it, when it has served often, so that what was
@@ -379,25 +379,25 @@ END $$
 
 
 @pytest.fixture(scope="session")
-def postgres_shelf(postgres_url: str, postgres_template: str) -> Iterator[Shelved]:
+def reused_postgres(postgres_url: str, postgres_template: str) -> Iterator[ReusedDatabase]:
     """Where the tests of this process have their database from."""
-    shelf = Shelved(postgres_url, postgres_template)
-    yield shelf
-    shelf.close()
+    reused = ReusedDatabase(postgres_url, postgres_template)
+    yield reused
+    reused.close()
 
 
 @pytest.fixture
 def fresh_database(request: pytest.FixtureRequest) -> None:
     """Has the test's database on PostgreSQL made anew: what was deleted in a used one sways the planner."""
     if request.node.get_closest_marker("postgres") is not None:
-        request.getfixturevalue("postgres_shelf").drop()
+        request.getfixturevalue("reused_postgres").drop()
 
 
 @pytest.fixture
-def postgres_database(postgres_shelf: Shelved) -> Iterator[str]:
+def postgres_database(reused_postgres: ReusedDatabase) -> Iterator[str]:
     """The URL of a database without a row on PostgreSQL."""
-    yield postgres_shelf.take()
-    postgres_shelf.give_back()
+    yield reused_postgres.take()
+    reused_postgres.give_back()
 
 
 _KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.rooms import Scoped, make_room, problem, token_of
 from tests.live.sockets import connected
-from treadle_server.access.narrowing import HEADER
+from treadle_server.authorization.narrowing import HEADER
 from treadle_server.testing import Served
 
 JOB = {"category": "tasks", "name": "add", "schema": {"type": "object"}, "retain": True}

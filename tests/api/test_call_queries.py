@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
-from tests.access.test_authorization import filled
 from tests.api.rooms import Room, problem
+from tests.authorization.test_authorization import filled
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.api.tasks import wanted_wait
 

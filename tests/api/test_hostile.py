@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.access.test_authorization import filled
 from tests.api.rooms import problem
+from tests.authorization.test_authorization import filled
 from tests.conftest import _database_of as database_of
 from tests.conftest import _execute as execute
 from treadle.wire.values import MOST_DIGITS, MOST_LEVELS, fault

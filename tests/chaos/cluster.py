@@ -72,7 +72,7 @@ def cluster(directory: Path) -> Iterator[Cluster]:
         running = Cluster(postgres, servers, directory / "marks")
         reached = {"TREADLE_URL": ",".join(running.urls), "TREADLE_TEST_MARKS": str(running.marks)}
         for i in range(WORKERS):
-            module = "tests.chaos.crew"
+            module = "tests.chaos.marking"
             worker = WorkerProcess(servers[0], module, concurrency=CONCURRENCY, name=f"worker-{i}", **reached)
             worker.start()
             stack.enter_context(stopped_at_the_end(worker))

@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 
+from tests.lines import append
 from treadle import Context, task
 
 STEP = 0.01
@@ -13,12 +14,8 @@ STEP = 0.01
 
 def trace(n: int) -> None:
     """Append who runs which task now, on the clock that all processes of the machine share."""
-    line = f"{time.monotonic():.4f} {os.environ['TREADLE_TEST_NAME']} {n}\n"
-    descriptor = os.open(os.environ["TREADLE_TEST_TRACE"], os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
-    try:
-        os.write(descriptor, line.encode())
-    finally:
-        os.close(descriptor)
+    line = f"{time.monotonic():.4f} {os.environ['TREADLE_TEST_NAME']} {n}"
+    append(os.environ["TREADLE_TEST_TRACE"], line)
 
 
 def gate(n: int) -> Path:

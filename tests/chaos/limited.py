@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 
+from tests.lines import append
 from treadle import Limit, Worker, task
 
 PLACES, RATE, BURST = 40, 4, 80
@@ -16,12 +17,8 @@ _LASTING = {"max_requeues": 100, "max_retries": 0, "lease_seconds": LEASE}
 
 def say(what: str, key: str) -> None:
     """Append a line: what happened under which key, in which process, on the clock that all of the machine share."""
-    line = f"{what} {os.getpid()} {key} {time.monotonic():.6f}\n"
-    descriptor = os.open(os.environ["TREADLE_TEST_MARKS"], os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
-    try:
-        os.write(descriptor, line.encode())
-    finally:
-        os.close(descriptor)
+    line = f"{what} {os.getpid()} {key} {time.monotonic():.6f}"
+    append(os.environ["TREADLE_TEST_MARKS"], line)
 
 
 @task(limits=[Limit("each", key="/key", concurrency=1), Limit("all", concurrency=PLACES)], **_LASTING)

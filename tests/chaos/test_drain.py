@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos import shifts
+from tests.chaos import drained
 from tests.chaos.processes import ServerProcess, WorkerProcess, running_server
 from treadle import Client, Options
 from treadle.client.handle import TaskHandle
@@ -18,8 +18,8 @@ from treadle.client.handle import TaskHandle
 pytestmark = [pytest.mark.anyio, pytest.mark.one_database, pytest.mark.timeout(110)]
 
 
-class Shift:
-    """A worker process of the tasks in `shifts`, and what they mark."""
+class MarkedWorker:
+    """A worker process of the tasks in `drained`, and what they mark."""
 
     def __init__(self, client: Client, server: ServerProcess, worker: WorkerProcess, marks: Path) -> None:
         self.client = client
@@ -41,17 +41,19 @@ class Shift:
 
 
 @asynccontextmanager
-async def at_work(tmp_path: Path, database_url: str, *options: str, concurrency: int = 20) -> AsyncIterator[Shift]:
+async def at_work(
+    tmp_path: Path, database_url: str, *options: str, concurrency: int = 20
+) -> AsyncIterator[MarkedWorker]:
     marks = tmp_path / "marks"
     _make(marks)
     with running_server(tmp_path, database_url) as server:
         worker = WorkerProcess(
-            server, "tests.chaos.shifts", *options, concurrency=concurrency, TREADLE_TEST_MARKS=str(marks)
+            server, "tests.chaos.drained", *options, concurrency=concurrency, TREADLE_TEST_MARKS=str(marks)
         )
         async with Client(server.url, server.token) as client:
             worker.start()
             try:
-                yield Shift(client, server, worker, marks)
+                yield MarkedWorker(client, server, worker, marks)
             finally:
                 await asyncio.to_thread(worker.stop)
 
@@ -67,43 +69,43 @@ async def _ends(handle: TaskHandle[Any]) -> list[tuple[str, str | None]]:
 async def test_a_terminated_worker_lets_runs_end_and_returns_what_it_had_not_begun_l10_e13(
     tmp_path: Path, database_url: str
 ) -> None:
-    async with at_work(tmp_path, database_url, "--prefetch", "3", concurrency=1) as shift:
-        running = await shift.client.submit(shifts.ends_in_time.bind())
-        await shift.until("in-time")
-        prefetched = await shift.client.submit(shifts.waits_its_turn.bind())
+    async with at_work(tmp_path, database_url, "--prefetch", "3", concurrency=1) as marked:
+        running = await marked.client.submit(drained.ends_in_time.bind())
+        await marked.until("in-time")
+        prefetched = await marked.client.submit(drained.waits_its_turn.bind())
         await _until_status(prefetched, "claimed")
 
-        shift.worker.signal(signal.SIGTERM)
+        marked.worker.signal(signal.SIGTERM)
         await _until_status(prefetched, "pending")
-        later = await shift.client.submit(shifts.waits_its_turn.bind())
-        shift.go()
+        later = await marked.client.submit(drained.waits_its_turn.bind())
+        marked.go()
 
         assert await running.result(timeout=20) == "done"
-        assert await shift.ended(20) == 0
+        assert await marked.ended(20) == 0
         assert await _ends(prefetched) == [("returned", "returned")]
         assert (await prefetched.get()).requeue_count == 0
         assert await _ends(later) == []
-        assert (await shift.client.workers()).items == []
+        assert (await marked.client.workers()).items == []
 
 
 async def test_what_does_not_end_within_the_grace_is_stopped_and_handed_back_l10_c6(
     tmp_path: Path, database_url: str
 ) -> None:
     """Coroutines are cancelled, processes killed, and threads, which nothing stops, are told and left behind."""
-    async with at_work(tmp_path, database_url, "--drain-grace", "0.5") as shift:
-        tasks = [shifts.would_go_on, shifts.sees_it, shifts.ignores_it, shifts.in_a_process]
-        handles = await shift.client.submit_many([task.bind() for task in tasks])
-        await shift.until("coroutine", "thread", "stubborn", "process")
+    async with at_work(tmp_path, database_url, "--drain-grace", "0.5") as marked:
+        tasks = [drained.would_go_on, drained.sees_it, drained.ignores_it, drained.in_a_process]
+        handles = await marked.client.submit_many([task.bind() for task in tasks])
+        await marked.until("coroutine", "thread", "stubborn", "process")
 
-        shift.worker.signal(signal.SIGTERM)
+        marked.worker.signal(signal.SIGTERM)
 
-        assert await shift.ended(30) == 0
+        assert await marked.ended(30) == 0
         assert [await _ends(handle) for handle in handles] == [[("exception", "worker-shutdown")]] * 4
         items = [await handle.get() for handle in handles]
         assert {item.status for item in items} == {"pending"}
         assert {item.retry_count for item in items} == {0}
         assert items[1].checkpoint == "so far"
-        assert (shift.marks / "cleaned-up").exists()
+        assert (marked.marks / "cleaned-up").exists()
 
 
 @pytest.mark.parametrize(
@@ -111,17 +113,17 @@ async def test_what_does_not_end_within_the_grace_is_stopped_and_handed_back_l10
 )
 async def test_a_second_signal_ends_the_grace_l10(tmp_path: Path, database_url: str, number: signal.Signals) -> None:
     """Also while a thread runs that nothing stops."""
-    async with at_work(tmp_path, database_url, "--drain-grace", "600") as shift:
-        tasks = [shifts.would_go_on, shifts.ignores_it]
-        handles = await shift.client.submit_many([task.bind() for task in tasks])
-        await shift.until("coroutine", "stubborn")
+    async with at_work(tmp_path, database_url, "--drain-grace", "600") as marked:
+        tasks = [drained.would_go_on, drained.ignores_it]
+        handles = await marked.client.submit_many([task.bind() for task in tasks])
+        await marked.until("coroutine", "stubborn")
 
-        shift.worker.signal(number)
-        await _until_draining(shift.client)
+        marked.worker.signal(number)
+        await _until_draining(marked.client)
         began = time.monotonic()
-        shift.worker.signal(number)
+        marked.worker.signal(number)
 
-        assert await shift.ended(30) == 0
+        assert await marked.ended(30) == 0
         assert time.monotonic() - began < 15
         assert [await _ends(handle) for handle in handles] == [[("exception", "worker-shutdown")]] * 2
 
@@ -133,22 +135,22 @@ async def test_a_worker_ends_within_its_grace_though_its_server_stands_still_l10
     tmp_path: Path, at_work_on: str
 ) -> None:
     """A request that nobody answers takes no more than is left of the grace; the database has no part in it."""
-    async with at_work(tmp_path, f"sqlite:///{tmp_path / 'treadle.db'}", "--drain-grace", "1") as shift:
-        running = await shift.client.submit(shifts.ends_in_time.bind()) if at_work_on != "nothing" else None
+    async with at_work(tmp_path, f"sqlite:///{tmp_path / 'treadle.db'}", "--drain-grace", "1") as marked:
+        running = await marked.client.submit(drained.ends_in_time.bind()) if at_work_on != "nothing" else None
         if running is None:
-            await _until_logged(shift.worker, " is open for ")
+            await _until_logged(marked.worker, " is open for ")
         else:
             await _until_status(running, "running")
-        shift.server.signal(signal.SIGSTOP)
+        marked.server.signal(signal.SIGSTOP)
         try:
-            shift.worker.signal(signal.SIGTERM)
-            shift.go()
+            marked.worker.signal(signal.SIGTERM)
+            marked.go()
 
-            assert await shift.ended(60) == 0
+            assert await marked.ended(60) == 0
         finally:
-            shift.server.signal(signal.SIGCONT)
+            marked.server.signal(signal.SIGCONT)
         # A second is the grace; the other one is the least that an answer is waited for, on a busy machine too.
-        assert "did not answer within 2 s: the worker ends without it" in shift.worker.log.read_text()
+        assert "did not answer within 2 s: the worker ends without it" in marked.worker.log.read_text()
 
 
 async def test_a_coroutine_with_a_target_that_ignores_the_end_is_not_handed_back_before_its_process_is_gone_g5(

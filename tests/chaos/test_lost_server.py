@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import shifts
+from tests.chaos import drained
 from tests.chaos.processes import WorkerProcess, running_server
 from treadle import Client, Options
 
@@ -36,12 +36,12 @@ async def test_a_worker_goes_on_without_its_server_and_reports_when_it_is_back_t
     marks = tmp_path / "marks"
     marks.mkdir()
     with running_server(tmp_path, database_url, TREADLE_SWEEPER_INTERVAL_SECONDS="0.3") as server:
-        worker = WorkerProcess(server, "tests.chaos.shifts", TREADLE_TEST_MARKS=str(marks))
+        worker = WorkerProcess(server, "tests.chaos.drained", TREADLE_TEST_MARKS=str(marks))
         worker.start()
         try:
             async with Client(server.url, server.token) as client:
                 options = Options(lease_seconds=LEASE)
-                handles = await client.submit_many([shifts.outlasts.bind(n) for n in range(TASKS)], options=options)
+                handles = await client.submit_many([drained.outlasts.bind(n) for n in range(TASKS)], options=options)
                 await _until(marks, "runs")
                 async with asyncio.timeout(20):
                     while {await handle.status() for handle in handles} != {"running"}:

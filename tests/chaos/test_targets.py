@@ -179,7 +179,7 @@ async def test_g5_a_frozen_worker_stops_its_code_when_it_wakes(tmp_path: Path, d
 async def test_g5_a_process_with_a_target_ends_in_time_though_its_worker_is_frozen(
     tmp_path: Path, database_url: str
 ) -> None:
-    """The child has a fuse of its own: a worker that stands still can't kill it."""
+    """The child has a lease killer of its own: a worker that stands still can't kill it."""
     async with staged(tmp_path, database_url) as stage:
         first, second = await _a_runs_and_b_waits(stage, guarded.blocks)
 

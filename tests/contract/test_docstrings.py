@@ -1,13 +1,15 @@
-"""Every public function has a docstring, and names each error that its own lines raise."""
+"""Every public function has a docstring that names each error which its own lines raise; what is named is there."""
 
 import ast
 import builtins
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-PACKAGES = Path(__file__).parents[2] / "packages"
+ROOT = Path(__file__).parents[2]
+PACKAGES = ROOT / "packages"
 SOURCES = sorted(path for path in PACKAGES.glob("*/src/**/*.py") if "versions" not in path.parts)
 
 _OF_NO_CALLER = {
@@ -90,3 +92,14 @@ def test_an_error_that_is_not_named_is_found(source: str, missing: list[str]) ->
     [(_, node, of_class)] = public_in(ast.parse(f"def given():\n    {source}"))
 
     assert not_told(node, of_class) == missing
+
+
+def test_a_module_that_a_docstring_or_a_comment_names_is_there() -> None:
+    """By its path, or the end of it, between backticks; migrations tell of their time."""
+    sources = [*SOURCES, *(ROOT / "tests").rglob("*.py")]
+    there = {str(path.relative_to(ROOT)) for path in sources} | {"env.py"}
+
+    named = {(path.name, name) for path in sources for name in re.findall(r"`([\w/]+\.py)`", path.read_text())}
+
+    assert len(named) > 20
+    assert [one for one in sorted(named) if not any(f"/{path}".endswith(f"/{one[1]}") for path in there)] == []

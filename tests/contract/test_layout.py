@@ -143,6 +143,31 @@ def test_every_place_that_a_walk_or_an_answer_names_is_there(heading: str) -> No
     assert [place for place in named if not any((root / place).is_file() for root in roots)] == []
 
 
+WALKS = (
+    ("The server", "| down:", "\n\n", 1),
+    ("The server", "| up,", "\n\n", -1),
+    ("The server", "A worker's report goes down", ";", 1),
+    ("The server", "what it came to goes up", "\n\n", -1),
+    ("The SDK", "A submit goes down", "A claim", 1),
+    ("The SDK", "A claim goes down", "That comes up", 1),
+    ("The SDK", "That comes up", "\n\n", -1),
+)
+"""Each part of a task's way: its heading, its first words, what ends it, and whether it goes down (1) or up (-1)."""
+
+
+@pytest.mark.parametrize(("heading", "begin", "end", "down"), WALKS, ids=lambda value: str(value).strip())
+def test_the_walk_of_a_task_follows_the_folders_without_a_step_back(
+    heading: str, begin: str, end: str, down: int
+) -> None:
+    folders = [folder for folder in drawn_in(SECTIONS[heading]) if folder != "."]
+    part = section(heading).split(begin, maxsplit=1)[1].split(end, maxsplit=1)[0]
+
+    walk = [folders.index(str(Path(place).parent)) for place in re.findall(r"`([\w/]+\.py)`", part)]
+
+    assert len(walk) > 1
+    assert walk == sorted(walk, reverse=down < 0)
+
+
 def test_every_function_that_an_answer_names_stands_where_it_says() -> None:
     named = re.findall(r"`(\w+)` in `([\w/]+\.py)`", section("The server"))
     source = PACKAGES["treadle_server"].source

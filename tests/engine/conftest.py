@@ -1,13 +1,14 @@
 """A small language for tests of the engine: submit, claim, report."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from tests.conftest import FakeClock
+from tests.stores import opened
 from treadle.wire.ids import TaskId, WorkerId
 from treadle_server.access.principal import Principal
 from treadle_server.clock import Clock
@@ -15,7 +16,6 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import RegisterJob, RegisterWorker, ReportRun, RunReport, Steer, Submission, Submit
 from treadle_server.engine.engine import Engine
 from treadle_server.store.base import Tx
-from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks as task_table
 from treadle_server.store.transaction.heads import waiting_lanes
 from treadle_server.store.transaction.load import to_task
@@ -103,15 +103,14 @@ class Shop:
 @asynccontextmanager
 async def two_shops(url: str, clock: Clock | None = None) -> AsyncIterator[tuple[Shop, Shop]]:
     """The same job, seen through two servers of one PostgreSQL."""
-    async with AsyncExitStack() as stack:
-        found = []
-        for _ in range(2):
-            store = SqlStore(url)
-            await store.open()
-            stack.push_async_callback(store.close)
-            found.append(Shop(await stack.enter_async_context(Engine(store, clock=clock).running())))
-        await found[0].register()
-        yield found[0], found[1]
+    async with (
+        opened(url, 2) as (one, other),
+        Engine(one, clock=clock).running() as first,
+        Engine(other, clock=clock).running() as second,
+    ):
+        shops = Shop(first), Shop(second)
+        await shops[0].register()
+        yield shops
 
 
 @pytest.fixture

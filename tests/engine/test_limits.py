@@ -49,7 +49,7 @@ def named(name: str = "api", key: str | None = None, weight: int | None = None) 
     return [{"name": name, "key": key, "weight": weight}]
 
 
-def places(tasks: Sequence[Task]) -> list[str]:
+def ids(tasks: Sequence[Task]) -> list[str]:
     return [str(task.id) for task in tasks]
 
 
@@ -66,10 +66,10 @@ async def test_no_more_run_at_once_than_the_limit_says_and_the_next_goes_when_on
 
     first = await shop.claim(worker, 10)
 
-    assert places(first) == places(tasks[:2])
+    assert ids(first) == ids(tasks[:2])
     assert await shop.claim(worker, 10) == []
     await shop.run(first[0])
-    assert places(await shop.claim(worker, 10)) == places(tasks[2:3])
+    assert ids(await shop.claim(worker, 10)) == ids(tasks[2:3])
     assert await shop.claim(worker, 10) == []
 
 
@@ -79,7 +79,7 @@ async def test_a_full_limit_stops_nothing_else_of_the_queue(shop) -> None:
     [limited, behind] = await shop.submit(2, limits=named())
     plain = await shop.submit(3)
 
-    assert places(await shop.claim(worker, 10)) == places([limited, *plain])
+    assert ids(await shop.claim(worker, 10)) == ids([limited, *plain])
     assert await shop.claim(worker, 10) == []
     assert (await shop.get(behind.id)).status is Status.PENDING
 
@@ -96,7 +96,7 @@ async def test_a_claim_goes_on_behind_all_that_another_queue_has_filled_the_limi
         pass
     assert len(await uses(shop)) == 40
 
-    assert places(await shop.claim(workers[0])) == [plain.id]
+    assert ids(await shop.claim(workers[0])) == [plain.id]
 
 
 async def test_what_a_full_limit_keeps_is_passed_over_also_where_it_would_be_too_heavy(shop) -> None:
@@ -110,7 +110,7 @@ async def test_what_a_full_limit_keeps_is_passed_over_also_where_it_would_be_too
     await shop.submit(job=other, limits=named())
     assert len(await shop.claim(second)) == 1
 
-    assert places(await shop.claim(worker)) == [plain.id]
+    assert ids(await shop.claim(worker)) == [plain.id]
 
 
 async def test_each_key_has_the_limit_for_itself(shop) -> None:
@@ -120,7 +120,7 @@ async def test_each_key_has_the_limit_for_itself(shop) -> None:
     other = await shop.submit(2, limits=named(key="other"))
     without = await shop.submit(2, limits=named())
 
-    assert places(await shop.claim(worker, 10)) == places([acme[0], other[0], without[0]])
+    assert ids(await shop.claim(worker, 10)) == ids([acme[0], other[0], without[0]])
 
 
 async def test_a_job_names_its_limits_with_a_key_out_of_the_payload(shop) -> None:
@@ -131,7 +131,7 @@ async def test_a_job_names_its_limits_with_a_key_out_of_the_payload(shop) -> Non
 
     claimed = await shop.claim(worker, 10)
 
-    assert places(claimed) == places(tasks[:2])
+    assert ids(claimed) == ids(tasks[:2])
     assert (await shop.get(tasks[3].id)).limits.count('"key": "1"') or '"key":"1"' in (
         await shop.get(tasks[3].id)
     ).limits
@@ -152,7 +152,7 @@ async def test_weights_count_and_a_heavy_task_is_not_overtaken_by_lighter_ones_o
     [claimed] = await shop.claim(worker, 10)
     assert claimed.id == heavy.id
     await shop.run(claimed)
-    assert places(await shop.claim(worker, 10)) == [last.id]
+    assert ids(await shop.claim(worker, 10)) == [last.id]
 
 
 async def test_a_higher_priority_that_comes_later_goes_first_within_the_line(shop) -> None:
@@ -166,7 +166,7 @@ async def test_a_higher_priority_that_comes_later_goes_first_within_the_line(sho
     await shop.run(claimed)
 
     assert claimed.id == first.id
-    assert places(await shop.claim(worker, 10)) == [urgent.id]
+    assert ids(await shop.claim(worker, 10)) == [urgent.id]
     assert [(await shop.get(task.id)).status for task in later] == [Status.PENDING] * 2
 
 
@@ -180,15 +180,15 @@ async def test_two_limits_are_both_kept_and_what_waits_for_one_leaves_the_other_
     c = await shop.submit(1, limits=both("c"))
 
     first = await shop.claim(worker, 10)
-    assert places(first) == places([a[0], b[0]])
+    assert ids(first) == ids([a[0], b[0]])
 
     await shop.run(first[1])
     second = await shop.claim(worker, 10)
-    assert places(second) == [b[1].id]
+    assert ids(second) == [b[1].id]
     await shop.run(second[0])
-    assert places(await shop.claim(worker, 10)) == [c[0].id]
+    assert ids(await shop.claim(worker, 10)) == [c[0].id]
     await shop.run(first[0])
-    assert places(await shop.claim(worker, 10)) == [a[1].id]
+    assert ids(await shop.claim(worker, 10)) == [a[1].id]
 
 
 async def test_a_cancelled_run_counts_until_its_code_has_stopped(shop) -> None:
@@ -203,7 +203,7 @@ async def test_a_cancelled_run_counts_until_its_code_has_stopped(shop) -> None:
     assert await shop.claim(worker) == []
     assert len(await uses(shop)) == 1
     await shop.report(claimed, "stopped")
-    assert places(await shop.claim(worker)) == [second.id]
+    assert ids(await shop.claim(worker)) == [second.id]
 
 
 async def test_a_lost_run_counts_until_its_lease_has_ended(shop, clock) -> None:
@@ -236,7 +236,7 @@ async def test_what_waits_for_a_retry_or_is_paused_counts_for_nothing(shop) -> N
     await shop.run(claimed, "failed", error="x")
 
     assert (await shop.get(first.id)).status is Status.SCHEDULED
-    assert places(await shop.claim(worker)) == [second.id]
+    assert ids(await shop.claim(worker)) == [second.id]
 
 
 async def test_a_rate_lets_no_more_begin_than_it_has_tokens_and_fills_with_time(shop, clock) -> None:
@@ -245,16 +245,16 @@ async def test_a_rate_lets_no_more_begin_than_it_has_tokens_and_fills_with_time(
     tasks = await shop.submit(5, limits=named())
 
     first = await shop.claim(worker, 10)
-    assert places(first) == places(tasks[:2])
+    assert ids(first) == ids(tasks[:2])
     for task in first:
         await shop.run(task)
     assert await shop.claim(worker, 10) == [], "an end gives no token back"
     clock.advance(5)
     assert await shop.engine.run(OpenLimits()) == 1
-    assert places(await shop.claim(worker, 10)) == [tasks[2].id]
+    assert ids(await shop.claim(worker, 10)) == [tasks[2].id]
     clock.advance(3600)
     await shop.engine.run(OpenLimits())
-    assert places(await shop.claim(worker, 10)) == places(tasks[3:5]), "never more than the bucket holds"
+    assert ids(await shop.claim(worker, 10)) == ids(tasks[3:5]), "never more than the bucket holds"
 
 
 async def test_a_run_that_is_handed_back_unstarted_gives_its_token_back(shop) -> None:
@@ -287,7 +287,7 @@ async def test_a_clock_that_is_set_fills_nothing(shop, clock) -> None:
 
     clock.advance(61)
     await shop.engine.run(OpenLimits())
-    assert places(await shop.claim(worker, 10)) == [tasks[1].id]
+    assert ids(await shop.claim(worker, 10)) == [tasks[1].id]
 
 
 def test_a_clock_that_was_set_is_heeded_by_a_transaction_that_is_committed(clock) -> None:
@@ -309,14 +309,14 @@ async def test_a_raised_limit_lets_those_go_on_that_wait_and_a_lowered_one_waits
 
     await set_limit(shop, concurrency=3)
     running += await shop.claim(worker, 10)
-    assert places(running) == places(tasks[:3])
+    assert ids(running) == ids(tasks[:3])
 
     await set_limit(shop, concurrency=1)
     for task in running[:2]:
         await shop.run(task)
         assert await shop.claim(worker, 10) == []
     await shop.run(running[2])
-    assert places(await shop.claim(worker, 10)) == [tasks[3].id]
+    assert ids(await shop.claim(worker, 10)) == [tasks[3].id]
 
 
 async def test_a_target_and_a_limit_are_both_kept(shop) -> None:
@@ -332,7 +332,7 @@ async def test_a_target_and_a_limit_are_both_kept(shop) -> None:
     [second] = await shop.claim(worker, 10)
     assert second.id == b.id
     await shop.run(second)
-    assert places(await shop.claim(worker, 10)) == [c.id]
+    assert ids(await shop.claim(worker, 10)) == [c.id]
 
 
 async def test_a_plain_task_of_the_target_that_ends_lets_a_limited_one_wait_for_its_limit(shop) -> None:
@@ -342,13 +342,13 @@ async def test_a_plain_task_of_the_target_that_ends_lets_a_limited_one_wait_for_
     [other] = await shop.submit(limits=named())
     [both] = await shop.submit(target="robot", limits=named())
     claimed = await shop.claim(worker, 10)
-    assert set(places(claimed)) == {plain.id, other.id}
+    assert set(ids(claimed)) == {plain.id, other.id}
 
     for task in claimed:
         assert await shop.claim(worker, 10) == []
         await shop.run(task)
 
-    assert places(await shop.claim(worker, 10)) == [both.id]
+    assert ids(await shop.claim(worker, 10)) == [both.id]
 
 
 async def test_what_no_limit_admits_is_refused_and_nothing_of_its_request_is_put_in(shop) -> None:
@@ -384,7 +384,7 @@ async def test_a_limit_that_is_named_is_not_deleted(shop) -> None:
     with pytest.raises(LimitNotFound):
         await shop.engine.run(delete)
     await shop.engine.run(Steer(principal=shop.principal, task_id=task.id, action="rerun"))
-    assert places(await shop.claim(worker)) == [task.id], "nothing counts against a limit that is gone"
+    assert ids(await shop.claim(worker)) == [task.id], "nothing counts against a limit that is gone"
     assert job == "@global:tasks:paid"
 
 
@@ -409,7 +409,7 @@ async def test_limits_that_are_taken_from_a_waiting_task_hold_it_no_longer(shop)
 
     await shop.engine.run(Edit(principal=shop.principal, task_id=second.id, changes={"limits": None}))
 
-    assert places(await shop.claim(worker)) == [second.id]
+    assert ids(await shop.claim(worker)) == [second.id]
     assert first.id != second.id
 
 
@@ -426,7 +426,7 @@ async def test_a_lane_without_workers_keeps_no_other_lane_waiting(shop) -> None:
         await shop.run(claimed)
 
     assert (await shop.get(idle.id)).status is Status.PENDING
-    assert places(await shop.claim(await shop.worker(other))) == [idle.id]
+    assert ids(await shop.claim(await shop.worker(other))) == [idle.id]
 
 
 async def test_the_promoter_lets_a_line_go_on_when_its_token_comes_and_not_a_second_later(shop, clock) -> None:
@@ -438,13 +438,13 @@ async def test_the_promoter_lets_a_line_go_on_when_its_token_comes_and_not_a_sec
     await promoter.wait(0)
     sleeping = asyncio.ensure_future(promoter.wait(60))
 
-    assert places(await shop.claim(worker, 10)) == places(tasks[:1])
+    assert ids(await shop.claim(worker, 10)) == ids(tasks[:1])
     async with asyncio.timeout(20):
         await sleeping
     assert await promoter.turn() == pytest.approx(0.1, abs=1e-5)
     clock.advance(0.1001)
     assert await promoter.turn() == 0
-    assert places(await shop.claim(worker, 10)) == places(tasks[1:2])
+    assert ids(await shop.claim(worker, 10)) == ids(tasks[1:2])
 
 
 @pytest.mark.parametrize("caps", [{"rate": (100, 1)}, {"concurrency": 5}], ids=["faster", "no-rate"])
@@ -460,7 +460,7 @@ async def test_a_line_that_waited_for_a_token_goes_on_by_the_changed_limit(shop,
     while await promoter.turn() == 0:
         continue
 
-    assert places(await shop.claim(worker, 10)) == [waits.id]
+    assert ids(await shop.claim(worker, 10)) == [waits.id]
 
 
 async def test_a_clock_that_was_set_leaves_the_promoter_asleep_until_the_next_token(shop, clock) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.engine.test_limits import named, places, set_limit
+from tests.engine.test_limits import ids, named, set_limit
 from treadle_server.engine.commands import OpenLimits
 
 pytestmark = pytest.mark.anyio
@@ -13,9 +13,9 @@ async def test_a_time_before_that_of_the_last_transaction_fills_a_bucket_with_no
     await set_limit(shop, rate=(1, 10.0), burst=2)
     worker = await shop.worker()
     tasks = await shop.submit(3, limits=named())
-    assert places(await shop.claim(worker, 1)) == [str(tasks[0].id)]
+    assert ids(await shop.claim(worker, 1)) == [str(tasks[0].id)]
     clock.jump(-1.0)
-    assert places(await shop.claim(worker, 10)) == [str(tasks[1].id)]
+    assert ids(await shop.claim(worker, 10)) == [str(tasks[1].id)]
 
     clock.jump(1.0)
     clock.advance(9.0)
@@ -23,7 +23,7 @@ async def test_a_time_before_that_of_the_last_transaction_fills_a_bucket_with_no
     assert await shop.claim(worker, 10) == []
     clock.advance(1.0)
     await shop.engine.run(OpenLimits())
-    assert places(await shop.claim(worker, 10)) == [str(tasks[2].id)]
+    assert ids(await shop.claim(worker, 10)) == [str(tasks[2].id)]
 
 
 async def test_a_clock_that_was_set_back_while_no_server_ran_keeps_no_bucket_shut(shop, clock) -> None:
@@ -39,4 +39,4 @@ async def test_a_clock_that_was_set_back_while_no_server_ran_keeps_no_bucket_shu
     assert await shop.claim(worker, 10) == []
     clock.advance(10.0)
     await shop.engine.run(OpenLimits())
-    assert places(await shop.claim(worker, 10)) == [str(task.id)]
+    assert ids(await shop.claim(worker, 10)) == [str(task.id)]

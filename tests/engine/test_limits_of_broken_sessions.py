@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.engine.test_limits import named, places, set_limit, uses
+from tests.engine.test_limits import ids, named, set_limit, uses
 from treadle.wire.status import Status
 from treadle.wire.workers import RunRef
 from treadle_server.domain.tasks import Task
@@ -33,7 +33,7 @@ async def test_what_a_broken_session_returns_counts_until_its_code_has_stopped_g
         await shop.report(claimed, "started")
     assert await shop.claim(other, 2) == []
     await shop.report(claimed, "stopped")
-    assert places(await shop.claim(other, 2)) == [str(claimed.id)]
+    assert ids(await shop.claim(other, 2)) == [str(claimed.id)]
 
 
 async def test_what_a_broken_session_returns_counts_until_its_lease_has_ended(shop, clock) -> None:
@@ -46,7 +46,7 @@ async def test_what_a_broken_session_returns_counts_until_its_lease_has_ended(sh
     clock.advance(1)
     await shop.engine.run(ReleaseHolds())
     assert await uses(shop) == []
-    assert places(await shop.claim(await shop.worker(), 2)) == [str(claimed.id)]
+    assert ids(await shop.claim(await shop.worker(), 2)) == [str(claimed.id)]
 
 
 @pytest.mark.parametrize("is_held", [False, True])

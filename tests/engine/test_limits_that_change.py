@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import FakeClock
-from tests.engine.test_limits import named, places, set_limit
+from tests.engine.test_limits import ids, named, set_limit
 from treadle_server.engine.commands import DeleteLimit, Edit, OpenLimits
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import LimitInUse, ValidationFailed
@@ -40,7 +40,7 @@ async def test_it_is_told_in_which_queue_a_limit_lets_another_through_though_nob
     await set_limit(shop, rate=(1, 10))
     worker = await shop.worker()
     first, second = await shop.submit(2, limits=named())
-    assert places(await shop.claim(worker, 2)) == [first.id]
+    assert ids(await shop.claim(worker, 2)) == [first.id]
     told: list[Batch] = []
     shop.engine.hub.listen(told.append)
 
@@ -80,7 +80,7 @@ async def test_lines_of_other_keys_that_wait_for_the_same_rate_go_on_one_by_one(
     for _ in tasks:
         await shop.engine.run(OpenLimits())
         claimed = await shop.claim(worker, 10)
-        begun.append(places(claimed))
+        begun.append(ids(claimed))
         for task in claimed:
             await shop.run(task)
         clock.advance(10)
@@ -162,7 +162,7 @@ async def test_a_line_whose_first_task_is_too_heavy_for_the_workers_keeps_no_oth
         clock.advance(1)
         await shop.engine.run(OpenLimits())
 
-    assert places(await shop.claim(small)) == [second.id]
+    assert ids(await shop.claim(small)) == [second.id]
     # Nothing is left to look at.
     clock.advance(1)
     assert await shop.engine.run(OpenLimits()) == 0

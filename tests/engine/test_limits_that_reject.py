@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.engine.test_limits import named, places, set_limit
+from tests.engine.test_limits import ids, named, set_limit
 from treadle.wire.status import Status
 from treadle_server.engine.commands import Submission, SubmitEach
 from treadle_server.errors import LimitFull
@@ -28,7 +28,7 @@ async def test_what_passes_the_concurrency_with_what_is_used_and_waits_is_refuse
     await set_limit(shop, concurrency=3, on_full="reject")
     worker = await shop.worker()
     [first, waiting] = await shop.submit(2, limits=named(key="acme"))
-    assert places(await shop.claim(worker)) == places([first])
+    assert ids(await shop.claim(worker)) == ids([first])
 
     heavy = await refused(shop, limits=named(key="acme", weight=2))
     await shop.submit(limits=named(key="other", weight=3))
@@ -48,7 +48,7 @@ async def test_a_bulk_is_refused_whole_and_counts_each_of_its_tasks_once(shop) -
 
     await refused(shop, 2, limits=named())
     # The first is there already, the others are one and the same.
-    assert places(await shop.submit(2, limits=named(), unique_key="held")) == places([held, held])
+    assert ids(await shop.submit(2, limits=named(), unique_key="held")) == ids([held, held])
     [one, same] = await shop.submit(2, limits=named(), unique_key="one")
 
     assert one.id == same.id
@@ -107,7 +107,7 @@ async def test_what_is_due_later_does_not_count_until_then_and_waits_when_its_ti
     [task] = await shop.submit(limits=named())
     await refused(shop, limits=named(), delay=60.0)
 
-    assert places(await shop.claim(worker, 5)) == places([task])
+    assert ids(await shop.claim(worker, 5)) == ids([task])
 
 
 async def test_a_limit_that_begins_to_reject_leaves_what_waits_and_one_that_ceases_lets_all_wait(shop) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_limits import named, places, set_limit, uses
+from tests.engine.test_limits import ids, named, set_limit, uses
 from treadle.wire.limits import OnFull
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
@@ -32,7 +32,7 @@ async def test_of_those_that_wait_under_a_key_only_the_newest_stays(shop) -> Non
     [other] = await shop.submit(limits=named(key="other"))
     [running] = await shop.submit(limits=named(key="acme"))
     claimed = await shop.claim(worker, 5)
-    assert places(claimed) == places([other, running])
+    assert ids(claimed) == ids([other, running])
 
     waiting = [(await shop.submit(limits=named(key="acme")))[0] for _ in range(3)]
     [apart] = await shop.submit(limits=named(key="other"))
@@ -41,7 +41,7 @@ async def test_of_those_that_wait_under_a_key_only_the_newest_stays(shop) -> Non
     [first, newest] = [await shop.get(task.id) for task in waiting[1:]]
     assert first.error == f"task {newest.id} superseded it: the limit 'api' of room @global was full"
     await shop.run(claimed[1])
-    assert places(await shop.claim(worker, 5)) == places([newest])
+    assert ids(await shop.claim(worker, 5)) == ids([newest])
 
 
 async def test_while_there_is_room_nobody_is_superseded(shop) -> None:
@@ -82,7 +82,7 @@ async def test_the_oldest_runs_go_until_it_fits_and_their_code_is_waited_for(sho
     await shop.report(claimed[0], "stopped")
     assert await shop.claim(worker, 5) == []
     await shop.report(claimed[1], "stopped")
-    assert places(await shop.claim(worker, 5)) == places([new])
+    assert ids(await shop.claim(worker, 5)) == ids([new])
     assert sum(weight for _, weight in await uses(shop)) == 3
 
 
@@ -96,7 +96,7 @@ async def test_who_comes_while_the_superseded_stop_takes_the_place_of_who_waits_
 
     assert await statuses(shop, [*first, *tasks]) == "ssp"
     await shop.report(claimed, "stopped")
-    assert places(await shop.claim(worker, 5)) == places(tasks[1:])
+    assert ids(await shop.claim(worker, 5)) == ids(tasks[1:])
 
 
 async def test_with_newest_what_runs_is_left_alone(shop) -> None:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tests.lines import append
+
 
 def _unknown() -> float | None:
     return None
@@ -28,10 +30,5 @@ class Journal:
         """Append a line, in one call: what was written outlives this process, and no two writers mix theirs."""
         at, left = time.monotonic(), self._left()
         until = None if left is None else at + left
-        line = json.dumps([what, *self._who, at, *self._rest, until, note]) + "\n"
-        path = os.environ["TREADLE_TEST_JOURNAL"]
-        descriptor = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
-        try:
-            os.write(descriptor, line.encode())
-        finally:
-            os.close(descriptor)
+        line = json.dumps([what, *self._who, at, *self._rest, until, note])
+        append(os.environ["TREADLE_TEST_JOURNAL"], line)

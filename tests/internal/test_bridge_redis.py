@@ -16,7 +16,7 @@ from tests.internal.valkey import ValkeyProcess
 from tests.waiting import look_until
 
 
-class Crew:
+class Site:
     """A Valkey, a server, and a worker of the broker, each a process that can be killed and started again."""
 
     def __init__(self, directory: Path) -> None:
@@ -73,8 +73,8 @@ class Crew:
 
 
 @pytest.fixture(scope="module")
-def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
-    made = Crew(tmp_path_factory.mktemp("crew"))
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    made = Site(tmp_path_factory.mktemp("site"))
     made.valkey.start()
     try:
         made.server.start()
@@ -88,9 +88,9 @@ def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
         made.valkey.stop()
 
 
-def test_z12_tasks_run_in_the_brokers_worker_process_with_a_credential_and_no_token(crew: Crew):
-    where = crew.over(crew.submit("where"))
-    sums = [crew.over(task)["result"] for task in [crew.submit("add", {"a": n}) for n in range(10)]]
+def test_z12_tasks_run_in_the_brokers_worker_process_with_a_credential_and_no_token(site: Site):
+    where = site.over(site.submit("where"))
+    sums = [site.over(task)["result"] for task in [site.submit("add", {"a": n}) for n in range(10)]]
 
     assert where["status"] == "completed", where
     pid, token = where["result"]
@@ -100,54 +100,54 @@ def test_z12_tasks_run_in_the_brokers_worker_process_with_a_credential_and_no_to
     assert sums == list(range(1, 11))
 
 
-def test_a_pause_and_a_cancel_reach_the_brokers_worker(crew: Crew):
-    task = crew.submit("counts")
-    crew.until(task, lambda found: (found["checkpoint"] or 0) > 2)
+def test_a_pause_and_a_cancel_reach_the_brokers_worker(site: Site):
+    task = site.submit("counts")
+    site.until(task, lambda found: (found["checkpoint"] or 0) > 2)
 
-    crew.post(f"/v1/tasks/{task['id']}/pause", {})
-    paused = crew.until(task, lambda found: found["status"] == "paused")
-    crew.post(f"/v1/tasks/{task['id']}/resume", {})
-    crew.until(task, lambda found: (found["checkpoint"] or 0) > paused["checkpoint"])
-    cancelled = crew.post(f"/v1/tasks/{task['id']}/cancel", {})
+    site.post(f"/v1/tasks/{task['id']}/pause", {})
+    paused = site.until(task, lambda found: found["status"] == "paused")
+    site.post(f"/v1/tasks/{task['id']}/resume", {})
+    site.until(task, lambda found: (found["checkpoint"] or 0) > paused["checkpoint"])
+    cancelled = site.post(f"/v1/tasks/{task['id']}/cancel", {})
 
     assert (paused["run_id"], cancelled["run_id"], cancelled["status"]) == (0, 1, "cancelled")
     # Its code has stopped: the executors' worker holds nothing any more.
-    look_until(lambda: crew.get("/v1/workers")["items"][0]["used"], lambda used: not used, seconds=10)
+    look_until(lambda: site.get("/v1/workers")["items"][0]["used"], lambda used: not used, seconds=10)
 
 
-def test_z12_e8_a_server_that_is_killed_finds_the_result_of_what_went_on_without_it(crew: Crew, tmp_path: Path):
+def test_z12_e8_a_server_that_is_killed_finds_the_result_of_what_went_on_without_it(site: Site, tmp_path: Path):
     gate = tmp_path / "gate"
-    task = crew.submit("gated", {"gate": str(gate)})
-    crew.until(task, lambda found: found["status"] == "running")
+    task = site.submit("gated", {"gate": str(gate)})
+    site.until(task, lambda found: found["status"] == "running")
 
-    crew.server.kill()
+    site.server.kill()
     gate.touch()
-    crew.server.start()
+    site.server.start()
 
-    found = crew.over(task)
+    found = site.over(task)
     assert (found["status"], found["result"], found["run_id"]) == ("completed", "run 0", 0)
 
 
-def test_z12_a_valkey_that_is_away_fails_what_is_submitted_and_is_found_again(crew: Crew):
-    crew.valkey.stop()
+def test_z12_a_valkey_that_is_away_fails_what_is_submitted_and_is_found_again(site: Site):
+    site.valkey.stop()
 
-    failed = crew.submit("add", {"a": 1}, max_retries=3)
+    failed = site.submit("add", {"a": 1}, max_retries=3)
 
     assert (failed["status"], failed["error"]) == ("failed", "Failed to dispatch to internal executor")
-    crew.valkey.start()
-    crew.kill_executors()
-    crew.start_executors()
-    assert crew.over(crew.submit("add", {"a": 1}))["result"] == 2
+    site.valkey.start()
+    site.kill_executors()
+    site.start_executors()
+    assert site.over(site.submit("add", {"a": 1}))["result"] == 2
 
 
-def test_z13_what_a_killed_executor_had_is_failed_after_its_timeout(crew: Crew, tmp_path: Path):
-    crew.server.stop()
-    crew.server.environment["TREADLE_INTERNAL_TASK_TIMEOUT_SECONDS"] = "2"
-    crew.server.start()
-    task = crew.submit("gated", {"gate": str(tmp_path / "gate")})
-    crew.until(task, lambda found: found["status"] == "running")
+def test_z13_what_a_killed_executor_had_is_failed_after_its_timeout(site: Site, tmp_path: Path):
+    site.server.stop()
+    site.server.environment["TREADLE_INTERNAL_TASK_TIMEOUT_SECONDS"] = "2"
+    site.server.start()
+    task = site.submit("gated", {"gate": str(tmp_path / "gate")})
+    site.until(task, lambda found: found["status"] == "running")
 
-    crew.kill_executors()
+    site.kill_executors()
 
-    found = crew.over(task)
+    found = site.over(task)
     assert (found["status"], found["error"]) == ("failed", "Internal worker timeout")

@@ -190,7 +190,7 @@ class Site:
 
     async def let_through(self, keys: Iterable[Key]) -> None:
         """Look again at those who wait for these keys, as it is done a second later."""
-        await self.engine.run(OpenLimits([Named(*key, weight=1).place for key in keys]))
+        await self.engine.run(OpenLimits([Named(*key, weight=1).bucket_id for key in keys]))
 
     async def turn(self, service: str) -> None:
         """Let a service do its turn; the one that tells those who wait, turns until nothing is left to tell."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Shelved
+from tests.conftest import ReusedDatabase
 from tests.model.running import Opening, Search, on_sqlite
 from tests.model.worlds import TwoServers, World
 
@@ -28,9 +28,9 @@ def seconds() -> float:
 
 
 @contextmanager
-def _on_postgres(shelf: Shelved, kind: type[World], directory: Path) -> Iterator[World]:
-    yield kind(shelf.take(), directory)
-    shelf.give_back()
+def _on_postgres(reused: ReusedDatabase, kind: type[World], directory: Path) -> Iterator[World]:
+    yield kind(reused.take(), directory)
+    reused.give_back()
 
 
 @pytest.fixture
@@ -39,11 +39,11 @@ def opening(kind: str, request: pytest.FixtureRequest) -> Iterator[Opening]:
     if kind == "sqlite":
         yield partial(on_sqlite, template=request.getfixturevalue("sqlite_template"))
         return
-    shelf = request.getfixturevalue("postgres_shelf")
-    shelf.drop()
-    yield partial(_on_postgres, shelf, TwoServers if kind == "two" else World)
+    reused = request.getfixturevalue("reused_postgres")
+    reused.drop()
+    yield partial(_on_postgres, reused, TwoServers if kind == "two" else World)
     # Its sessions have a clock that stands still: nobody else's.
-    shelf.drop()
+    reused.drop()
 
 
 # Of the clock on the wall: what is found is shortened, too, and a busy machine takes its time.

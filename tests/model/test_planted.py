@@ -10,7 +10,7 @@ import pytest
 from tests.model.running import Search, on_sqlite
 from treadle_server.access.credentials import Credentials
 from treadle_server.domain import life
-from treadle_server.domain.limits import Gate, Place
+from treadle_server.domain.limits import BucketId, Gate
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
 from treadle_server.engine import engine
@@ -168,7 +168,7 @@ def forgetting_uses(delete_ended_uses: Fault) -> Fault:
         held = "task_seq {0} AND EXISTS (SELECT 1 FROM holds h WHERE h.task_seq = limit_uses.task_seq)"
         text = f"DELETE FROM limit_uses WHERE {held} RETURNING limit_num, bucket"
         rows = await limit_rows.fetch(tx, text.format("IN (SELECT value FROM json_each(?))"), "", sorted(seqs))
-        return found | {Place(*row) for row in rows}
+        return found | {BucketId(*row) for row in rows}
 
     return at_once
 

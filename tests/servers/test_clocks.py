@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.conftest import Shelved
+from tests.conftest import ReusedDatabase
 from tests.engine.conftest import Shop
 from treadle.wire.status import Status
 from treadle_server.clock import SystemClock
@@ -87,10 +87,10 @@ class Database:
 
 
 @pytest.fixture
-def database(fresh_database: None, postgres_shelf: Shelved) -> Iterator[Database]:
+def database(fresh_database: None, reused_postgres: ReusedDatabase) -> Iterator[Database]:
     """A database that no other test uses after this one."""
-    yield Database(postgres_shelf.take())
-    postgres_shelf.drop()
+    yield Database(reused_postgres.take())
+    reused_postgres.drop()
 
 
 async def start(stack: AsyncExitStack, database: Database, ahead: float) -> Server:

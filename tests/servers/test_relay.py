@@ -265,7 +265,7 @@ async def test_whose_hold_has_ended_is_told_to_other_servers_by_that_alone_g11_l
 
 
 async def test_who_owes_a_beat_here_takes_tasks_when_it_beats_at_another_server_g11(sites: Sites) -> None:
-    """Its pulse may lead to another server than its socket does."""
+    """Its heartbeats may lead to another server than its socket does."""
     first, second = sites
     worker, worker_id = await opened(first)
     [slot] = first.engine.dispatcher.slots

@@ -30,7 +30,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
     max_leaves=10,
 )
 WITHOUT_JOINERS = str.maketrans("", "", "\u200c\u200d")
-"""Emoji and words of some scripts keep theirs; tests/tui/test_text.py says where."""
+"""Emoji and words of some scripts keep theirs; `tests/tui/core/draw/test_text.py` says where."""
 
 SIZES = [(80, 24), (120, 36), (200, 50)]
 

@@ -1,19 +1,16 @@
 """What is owed arrives: at least once, signed, later if the receiver is not there, by one server at a time (E12)."""
 
 import asyncio
-from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.engine.conftest import Shop
+from tests.engine.conftest import two_shops
 from tests.retention.conftest import ended
 from tests.waiting import until
 from tests.webhooks.conftest import hook, mailing, outbox
 from tests.webhooks.receiver import receiving, says
 from treadle.wire.status import Status
 from treadle_server.domain.webhooks import Answer
-from treadle_server.engine.engine import Engine
-from treadle_server.store.store import SqlStore
 from treadle_server.webhooks import sender as sender_module
 
 pytestmark = pytest.mark.anyio
@@ -264,22 +261,17 @@ async def test_an_outcome_wakes_the_sender_which_otherwise_sleeps_e12(shop, rece
 async def test_of_two_servers_on_one_postgresql_one_sends_each_delivery_e12_g11(
     postgres_database, clock, receiver
 ) -> None:
-    async with AsyncExitStack() as stack:
-        engines = []
-        for _ in range(2):
-            store = SqlStore(postgres_database)
-            await store.open()
-            stack.push_async_callback(store.close)
-            engines.append(await stack.enter_async_context(Engine(store, clock=clock).running()))
-        shop = Shop(engines[0])
-        await shop.register()
-        await hook(engines[0], receiver.url)
-        mails = [await stack.enter_async_context(mailing(engine)) for engine in engines]
+    async with (
+        two_shops(postgres_database, clock) as (shop, other),
+        mailing(shop.engine) as first,
+        mailing(other.engine) as second,
+    ):
+        await hook(shop.engine, receiver.url)
         for task in await shop.submit(60):
             await shop.steer(task, "cancel")
 
         for _ in range(60):
-            await asyncio.gather(*(mail.go() for mail in mails))
+            await asyncio.gather(first.go(), second.go())
 
-        assert await outbox(engines[0]) == []
+        assert await outbox(shop.engine) == []
     assert (len(receiver.got), len({got.id for got in receiver.got})) == (60, 60)

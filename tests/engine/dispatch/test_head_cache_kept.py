@@ -16,7 +16,7 @@ from treadle_server.store.tables import tasks
 pytestmark = pytest.mark.anyio
 
 
-async def shelved(shop, n: int, **details) -> tuple[WorkerId, list[TaskId]]:
+async def cached_lane(shop, n: int, **details) -> tuple[WorkerId, list[TaskId]]:
     """Return a worker, and `n` tasks of which it was shown none yet, though they wait in the head cache."""
     worker = await shop.worker()
     await shop.submit(2)
@@ -28,7 +28,7 @@ async def shelved(shop, n: int, **details) -> tuple[WorkerId, list[TaskId]]:
 
 
 async def test_what_waits_in_the_head_cache_is_handed_out_without_a_read(shop, monkeypatch) -> None:
-    worker, ids = await shelved(shop, 3)
+    worker, ids = await cached_lane(shop, 3)
     monkeypatch.setattr(head_cache_module, "heads", None)
 
     assert [task.id for task in await shop.claim(worker, 3)] == ids
@@ -36,7 +36,7 @@ async def test_what_waits_in_the_head_cache_is_handed_out_without_a_read(shop, m
 
 async def test_another_process_that_writes_between_two_claims_is_heeded_z9(shop, database_url) -> None:
     """Z9: a second server on the same database puts the last of the queue first; the database says that it wrote."""
-    worker, ids = await shelved(shop, 5)
+    worker, ids = await cached_lane(shop, 5)
     other = SqlStore(database_url)
     await other.open()
     try:
@@ -50,7 +50,7 @@ async def test_another_process_that_writes_between_two_claims_is_heeded_z9(shop,
 
 
 async def test_another_process_that_claims_from_the_same_queue_leaves_the_rest_z9(shop, database_url) -> None:
-    worker, ids = await shelved(shop, 5)
+    worker, ids = await cached_lane(shop, 5)
     other = SqlStore(database_url)
     await other.open()
     async with Engine(other, clock=shop.engine.clock).running() as engine:
@@ -63,7 +63,7 @@ async def test_another_process_that_claims_from_the_same_queue_leaves_the_rest_z
 
 @pytest.mark.parametrize("verb", ["cancel", "pause"])
 async def test_what_is_steered_away_leaves_the_head_cache(shop, verb) -> None:
-    worker, ids = await shelved(shop, 4)
+    worker, ids = await cached_lane(shop, 4)
 
     await shop.steer(await shop.get(ids[0]), verb)
 
@@ -71,7 +71,7 @@ async def test_what_is_steered_away_leaves_the_head_cache(shop, verb) -> None:
 
 
 async def test_a_task_that_is_edited_or_handed_back_has_its_place_in_the_order_again(shop) -> None:
-    worker, ids = await shelved(shop, 4)
+    worker, ids = await cached_lane(shop, 4)
     [first] = await shop.claim(worker)
     await shop.engine.run(Edit(principal=ADMIN, task_id=ids[2], changes={"priority": 1}))
 
@@ -81,7 +81,7 @@ async def test_a_task_that_is_edited_or_handed_back_has_its_place_in_the_order_a
 
 
 async def test_a_paused_queue_gives_nothing_from_the_head_cache_and_afterwards_all_of_it(shop) -> None:
-    worker, ids = await shelved(shop, 3)
+    worker, ids = await cached_lane(shop, 3)
 
     await shop.engine.run(PatchJob(principal=ADMIN, job_name=shop.job, room="@global", paused=True))
     assert await shop.claim(worker, 9) == []
@@ -91,7 +91,7 @@ async def test_a_paused_queue_gives_nothing_from_the_head_cache_and_afterwards_a
 
 
 async def test_a_task_in_the_head_cache_whose_deadline_passes_is_not_claimed_c11(shop, clock) -> None:
-    worker, ids = await shelved(shop, 2, deadline=clock.now() + timedelta(seconds=5))
+    worker, ids = await cached_lane(shop, 2, deadline=clock.now() + timedelta(seconds=5))
 
     clock.advance(5)
 
@@ -123,7 +123,7 @@ async def test_a_task_that_waits_in_the_head_cache_is_not_handed_out_once_anothe
 
 
 async def test_a_submitter_is_told_of_its_task_as_it_was_before_its_claim(shop) -> None:
-    worker, _ = await shelved(shop, 1)
+    worker, _ = await cached_lane(shop, 1)
 
     [submitted] = await shop.submit()
     claimed = await shop.claim(worker, 9)
@@ -133,7 +133,7 @@ async def test_a_submitter_is_told_of_its_task_as_it_was_before_its_claim(shop) 
 
 
 async def test_the_wake_of_a_poll_makes_a_lane_be_read_anew(shop) -> None:
-    await shelved(shop, 4)
+    await cached_lane(shop, 4)
 
     async with shop.engine.store.read() as connection:
         lanes = set((await connection.execute(sa.select(tasks.c.lane))).scalars())

@@ -1,4 +1,4 @@
-"""Each rule of the head cache by itself; that all of them together never make it stale shows `test_shelf.py`."""
+"""Each rule of the head cache by itself; that all of them together never make it stale shows `test_head_cache.py`."""
 
 from collections import defaultdict
 from datetime import timedelta

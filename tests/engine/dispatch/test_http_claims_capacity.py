@@ -1,4 +1,4 @@
-"""Claims over HTTP within the capacity that their worker named (E5, E6); for the socket see `test_waiting.py`."""
+"""Claims over HTTP within the capacity that their worker named (E5, E6); the socket's: `test_dispatcher_waiting.py`."""
 
 import asyncio
 

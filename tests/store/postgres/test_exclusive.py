@@ -3,12 +3,12 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 
 import asyncpg
 import pytest
 import sqlalchemy as sa
 
+from tests.stores import opened
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.connections import WRITING
 from treadle_server.store.postgres import exclusive
@@ -24,13 +24,7 @@ NUMBER = sa.select(meta.c.value).where(meta.c.key == "number")
 @pytest.fixture
 async def stores(postgres_database: str) -> AsyncIterator[list[SqlStore]]:
     """Three servers' stores, of which none is the exclusive writer, and a number that all of them change."""
-    async with AsyncExitStack() as stack:
-        found = []
-        for _ in range(3):
-            store = SqlStore(postgres_database)
-            await store.open()
-            stack.push_async_callback(store.close)
-            found.append(store)
+    async with opened(postgres_database, 3) as found:
         async with found[0].write() as tx:
             await tx.connection.execute(meta.insert().values(key="number", value="0"))
         yield found

@@ -7,7 +7,7 @@ from tests.tui.stage import staged
 
 
 @pytest.mark.parametrize(("may_write", "words"), [(True, "ro, token may write"), (False, "ro, token ro")])
-async def test_6_read_only_asks_what_the_token_may_do_and_says_so_in_the_strip(
+async def test_6_read_only_asks_what_the_token_may_do_and_says_so_in_the_status_bar(
     may_write: bool, words: str, server: MockServer, clock: FrozenClock
 ) -> None:
     server.may_write = may_write

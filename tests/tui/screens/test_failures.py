@@ -106,7 +106,7 @@ async def test_5_all_failed_of_a_queue_are_retried_from_its_row(failing: MockSer
         assert stage.asked("freeze")[-1]["filter"] == {"status": ["failed"]}
 
 
-async def test_5_the_strip_counts_what_failed_and_what_waits_for_another_try(
+async def test_5_the_status_bar_counts_what_failed_and_what_waits_for_another_try(
     failing: MockServer, clock: FrozenClock
 ) -> None:
     first = next(iter(failing.jobs.values()))

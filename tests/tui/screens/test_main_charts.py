@@ -14,7 +14,7 @@ def begun(server: MockServer, seconds_ago: float) -> None:
 
 
 def chart(stage: Stage) -> str:
-    """The chart of what was done, in the strip."""
+    """The chart of what was done, in the status bar."""
     return stage.line_of("done ").split("done ")[1][:40]
 
 

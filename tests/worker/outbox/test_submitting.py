@@ -134,8 +134,10 @@ async def test_what_can_t_be_sent_is_refused_before_it_is_written(shop: AsyncEng
 
 
 async def test_the_wrong_kind_of_connection_is_told_which_function_is_meant(shop: AsyncEngine) -> None:
-    with pytest.raises(InvalidArguments, match="see also submit_sync"):
-        await outbox.submit(sa.create_engine("sqlite://").connect(), note.bind(1))  # type: ignore[arg-type]
+    engine = sa.create_engine("sqlite://")
+    with engine.connect() as connection, pytest.raises(InvalidArguments, match="see also submit_sync"):
+        await outbox.submit(connection, note.bind(1))  # type: ignore[arg-type]
+    engine.dispose()
     with pytest.raises(InvalidArguments, match="see also await submit"):
         outbox.submit_sync(AsyncSession(shop), note.bind(1))  # type: ignore[arg-type]
 

@@ -180,7 +180,7 @@ def judged(shop: Shop) -> Iterator[bool]:
         yield abs(seconds - real) <= CLOSE or real / 2 <= seconds <= real * 2
 
 
-def settled(seed: int, draw: Draw, *, slots: int = 4, workers: int = 3, overhead: float = 0.0) -> Shop:
+def steady(seed: int, draw: Draw, *, slots: int = 4, workers: int = 3, overhead: float = 0.0) -> Shop:
     """A shop that has had its share of work for a while, and none left."""
     shop = Shop(seed, {OURS: draw, THEIRS: draw}, overhead=overhead)
     shop.crews = [Crew(f"w{number}", slots) for number in range(workers)]
@@ -193,7 +193,7 @@ def settled(seed: int, draw: Draw, *, slots: int = 4, workers: int = 3, overhead
 
 def burst(seed: int, draw: Draw) -> Shop:
     """A queue that was empty for minutes is full."""
-    shop = settled(seed, draw)
+    shop = steady(seed, draw)
     shop.run_until(shop.now + 200)
     shop.submit(OURS, 300)
     shop.run_until(shop.now + seed % 7)
@@ -202,7 +202,7 @@ def burst(seed: int, draw: Draw) -> Shop:
 
 def drain(seed: int, draw: Draw) -> Shop:
     """A queue that has been full for minutes."""
-    shop = settled(seed, draw)
+    shop = steady(seed, draw)
     shop.submit(OURS, 700)
     shop.run_until(shop.now + 100 + seed)
     return shop
@@ -227,7 +227,7 @@ def births(seed: int, draw: Draw) -> Shop:
 
 def rivals(seed: int, draw: Draw) -> Shop:
     """Another queue has come to share the workers."""
-    shop = settled(seed, draw)
+    shop = steady(seed, draw)
     for crew in shop.crews:
         crew.jobs = (OURS, THEIRS)
     shop.submit(THEIRS, RUNS)
@@ -254,7 +254,7 @@ def test_4_the_pace_tells_what_workers_of_short_tasks_really_do() -> None:
     """Around each run something takes ten times as long as the run, and nothing but the pace shows it."""
     near = []
     for seed in range(6):
-        shop = settled(seed, tiny, overhead=0.2)
+        shop = steady(seed, tiny, overhead=0.2)
         shop.submit(OURS, 6000)
         shop.run_until(shop.now + 31 + seed * 5)
         near += judged(shop)

@@ -1,1 +1,1 @@
-"""Who may do what: scopes, and whoever holds them."""
+"""Who asks: tokens and credentials, and the scopes that say what their holders may do."""

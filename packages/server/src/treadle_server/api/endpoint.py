@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from treadle.wire.operations import OPERATIONS, Operation
 from treadle.wire.pages import Page
-from treadle_server.access.permission import Permission
 from treadle_server.api.call import Call
-from treadle_server.operations.permissions import PERMISSIONS
+from treadle_server.authorization.permission import Permission
+from treadle_server.authorization.permissions import PERMISSIONS
 
 Handler = Callable[[Call], Awaitable[Response]]
 

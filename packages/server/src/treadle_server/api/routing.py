@@ -13,8 +13,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from treadle.wire.log_lines import bound
-from treadle_server.access.authorization import check_row, check_user
-from treadle_server.access.narrowing import narrowed
 from treadle_server.access.principal import Principal
 from treadle_server.access.tokens import address_of, bearer
 from treadle_server.access.trust import trust
@@ -23,6 +21,8 @@ from treadle_server.api.call import Call
 from treadle_server.api.connected import ClientGone
 from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.problems import defect, problem_response
+from treadle_server.authorization.authorization import check_row, check_user
+from treadle_server.authorization.narrowing import narrowed
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import NoSuchRoute, TreadleError, ValidationFailed
 from treadle_server.operations import values

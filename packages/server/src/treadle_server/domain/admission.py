@@ -81,22 +81,22 @@ class Admission:
         ahead: Counter[int] = Counter()
         counts: Counter[int] = Counter()
         for task in wanted:
-            found = [(one, crowd) for one in task.named if (crowd := self.crowds.get(one.place.bucket)) is not None]
+            found = [(one, crowd) for one in task.named if (crowd := self.crowds.get(one.bucket_id.bucket)) is not None]
             for one, crowd in found:
-                bucket = one.place.bucket
+                bucket = one.bucket_id.bucket
                 why = crowd.excess(one.weight, ahead=ahead[bucket], count=counts[bucket])
                 if why is not None:
                     raise LimitFull(_told(one, why), retry_after=crowd.opens_in(counts[bucket]))
             for one, crowd in found if task.is_due else ():
-                ahead[one.place.bucket] += crowd.bucket.limit.counted(one.weight)
-                counts[one.place.bucket] += 1
+                ahead[one.bucket_id.bucket] += crowd.bucket.limit.counted(one.weight)
+                counts[one.bucket_id.bucket] += 1
 
     def add(self, named: Iterable[Named]) -> None:
         """Note that a task which could begin was put in."""
         for one in named:
-            if (crowd := self.crowds.get(one.place.bucket)) is not None:
+            if (crowd := self.crowds.get(one.bucket_id.bucket)) is not None:
                 crowd.note(one.weight)
-                self.grown.add(one.place.bucket)
+                self.grown.add(one.bucket_id.bucket)
 
     def is_passed(self, bucket: int, now: Crowd) -> bool:
         """Return whether a bucket is beyond its limit by what was not known when its tasks were let in."""

@@ -15,7 +15,7 @@ class WaitingPosition(NamedTuple):
 
     lane: int
     priority: int
-    place: int
+    nth: int
     """1-based, among those of its lane that wait for the bucket."""
 
 
@@ -44,10 +44,10 @@ def tokens_until(stand: WaitingPosition, crowd: WaitingCounts, most: int) -> int
     Of each line no more than `most` were counted. In a lane the order is strict; between lanes a higher priority goes
     first, and tasks of one priority take turns.
     """
-    lane, priority, place = stand
-    turn = place - sum(count for (other, above), count in crowd.items() if other == lane and above > priority)
+    lane, priority, nth = stand
+    turn = nth - sum(count for (other, above), count in crowd.items() if other == lane and above > priority)
     others = [(above, count) for (other, above), count in crowd.items() if other != lane]
     higher = sum(count for above, count in others if above > priority)
-    if place > most or higher >= most:
+    if nth > most or higher >= most:
         return None
-    return place + higher + sum(min(turn, count) for equal, count in others if equal == priority)
+    return nth + higher + sum(min(turn, count) for equal, count in others if equal == priority)

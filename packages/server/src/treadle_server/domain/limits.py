@@ -116,7 +116,7 @@ def bucket_of(num: int, key: str | None) -> int:
     return num if key is None else _hashed(num, key)
 
 
-class Place(NamedTuple):
+class BucketId(NamedTuple):
     """A bucket, and the number of the limit that it is one of."""
 
     num: int
@@ -132,10 +132,10 @@ class Named(NamedTuple):
     weight: int
 
     @property
-    def place(self) -> Place:
+    def bucket_id(self) -> BucketId:
         """Return the bucket that the task counts against."""
         num = number_of(self.room, self.name)
-        return Place(num, bucket_of(num, self.key))
+        return BucketId(num, bucket_of(num, self.key))
 
 
 class Line(NamedTuple):
@@ -147,18 +147,18 @@ class Line(NamedTuple):
 
 def key_of(named: Iterable[Named]) -> str:
     """Return the buckets as one text, the same for every task with the same ones."""
-    return " ".join(text_of_place(one.place) for one in named)
+    return " ".join(text_of_bucket_id(one.bucket_id) for one in named)
 
 
-def text_of_place(place: Place) -> str:
+def text_of_bucket_id(bucket_id: BucketId) -> str:
     """Return the text of one bucket alone."""
-    return f"{place.num}:{place.bucket}"
+    return f"{bucket_id.num}:{bucket_id.bucket}"
 
 
 @lru_cache(maxsize=65536)
-def places_of(limit_key: str) -> tuple[Place, ...]:
+def bucket_ids_of(limit_key: str) -> tuple[BucketId, ...]:
     """Return the buckets that such a text names."""
-    return tuple(Place(*map(int, part.split(":"))) for part in limit_key.split(" "))
+    return tuple(BucketId(*map(int, part.split(":"))) for part in limit_key.split(" "))
 
 
 @lru_cache(maxsize=4096)
@@ -197,12 +197,12 @@ def named_by(
         for one in of_job
     ]
     named += [Named(room, one["name"], one.get("key"), one.get("weight") or 1) for one in of_task]
-    by_place = {one.place: one for one in named}
-    if len(by_place) > MOST_NAMED:
+    by_bucket = {one.bucket_id: one for one in named}
+    if len(by_bucket) > MOST_NAMED:
         raise ValidationFailed(
             f"limits: the job names {len(of_job)} and the task {len(of_task)}; {MOST_NAMED} in all are the most"
         )
-    return [by_place[place] for place in sorted(by_place)]
+    return [by_bucket[bucket_id] for bucket_id in sorted(by_bucket)]
 
 
 def check_named(named: Iterable[Named], known: Mapping[tuple[str, str], Limit]) -> None:
@@ -252,8 +252,8 @@ class Bucket:
     @property
     def may_lack_token(self) -> bool:
         """Return whether it has a rate, nobody is known to wait for that, and its concurrency keeps nobody."""
-        has_place = self.limit.concurrency is None or self.used < self.limit.concurrency
-        return has_place and self.limit.rate_count is not None and not self.is_waited_for
+        has_room = self.limit.concurrency is None or self.used < self.limit.concurrency
+        return has_room and self.limit.rate_count is not None and not self.is_waited_for
 
     def opens_at(self, now: datetime) -> datetime | None:
         """Return when there will surely be a token, if one is wanted, or when it is to be looked at again."""
@@ -277,34 +277,34 @@ class Gate:
     """The buckets that were read, those of deleted limits too."""
     changed: set[int] = field(default_factory=set)
     """Those whose tokens are to be written."""
-    taken: list[tuple[Task, Place, int]] = field(default_factory=list)
+    taken: list[tuple[Task, BucketId, int]] = field(default_factory=list)
     """What the tasks that were let through count for."""
     looked: set[int] = field(default_factory=set)
     """Those that may have more room."""
     shut: set[Line] = field(default_factory=set)
     """Lines of which a task did not fit: none behind it goes before it."""
 
-    def fitting(self, limit_key: str, weights: Iterable[Sequence[int]]) -> tuple[int, Place | None]:
+    def fitting(self, limit_key: str, weights: Iterable[Sequence[int]]) -> tuple[int, BucketId | None]:
         """Return how many of a line's tasks fit, from its first on, and into which bucket the next one does not."""
         used: Counter[int] = Counter()
         count = 0
-        places = places_of(limit_key)
+        bucket_ids = bucket_ids_of(limit_key)
         for each in weights:
-            for place, weight in zip(places, each, strict=True):
-                bucket = self.buckets.get(place.bucket)
-                if bucket is not None and not bucket.fits(weight, used=used[place.bucket], claims=count):
-                    return count, place
-            for place, weight in zip(places, each, strict=True):
-                if (bucket := self.buckets.get(place.bucket)) is not None:
-                    used[place.bucket] += bucket.limit.counted(weight)
+            for bucket_id, weight in zip(bucket_ids, each, strict=True):
+                bucket = self.buckets.get(bucket_id.bucket)
+                if bucket is not None and not bucket.fits(weight, used=used[bucket_id.bucket], claims=count):
+                    return count, bucket_id
+            for bucket_id, weight in zip(bucket_ids, each, strict=True):
+                if (bucket := self.buckets.get(bucket_id.bucket)) is not None:
+                    used[bucket_id.bucket] += bucket.limit.counted(weight)
             count += 1
         return count, None
 
     def room(self, limit_key: str) -> int:
         """Return how many tasks of a line fit at most."""
         most = ENDLESS
-        for place in places_of(limit_key):
-            if (bucket := self.buckets.get(place.bucket)) is not None:
+        for bucket_id in bucket_ids_of(limit_key):
+            if (bucket := self.buckets.get(bucket_id.bucket)) is not None:
                 most = min(most, bucket.room)
         return most
 
@@ -314,8 +314,8 @@ class Gate:
             return True
         if self.shut and Line(task.lane, task.limit_key) in self.shut:
             return False
-        for place, weight in zip(places_of(task.limit_key), weights_of(task.limits), strict=True):
-            bucket = self.buckets.get(place.bucket)
+        for bucket_id, weight in zip(bucket_ids_of(task.limit_key), weights_of(task.limits), strict=True):
+            bucket = self.buckets.get(bucket_id.bucket)
             if bucket is not None and not bucket.fits(weight):
                 self.shut.add(Line(task.lane, task.limit_key))
                 return False
@@ -325,39 +325,39 @@ class Gate:
         """Let a task through that is admitted: it takes its weight, and a token, of each of its buckets."""
         if task.limit_key is None or task.limits is None:
             return
-        for place, weight in zip(places_of(task.limit_key), weights_of(task.limits), strict=True):
-            bucket = self.buckets.get(place.bucket)
+        for bucket_id, weight in zip(bucket_ids_of(task.limit_key), weights_of(task.limits), strict=True):
+            bucket = self.buckets.get(bucket_id.bucket)
             if bucket is None:
                 continue
             counted = bucket.limit.counted(weight)
             bucket.used += counted
-            self.taken.append((task, place, counted))
+            self.taken.append((task, bucket_id, counted))
             if bucket.limit.rate_count is not None:
                 bucket.tokens -= 1
-                self.changed.add(place.bucket)
+                self.changed.add(bucket_id.bucket)
 
     def give_back(self, limit_key: str) -> None:
         """Give the tokens back that a claim took which came to nothing."""
-        for place in places_of(limit_key):
-            bucket = self.buckets.get(place.bucket)
+        for bucket_id in bucket_ids_of(limit_key):
+            bucket = self.buckets.get(bucket_id.bucket)
             if bucket is not None and bucket.limit.rate_burst is not None:
                 bucket.tokens = min(float(bucket.limit.rate_burst), bucket.tokens + 1)
-                self.changed.add(place.bucket)
+                self.changed.add(bucket_id.bucket)
 
-    def is_waited_for(self, place: Place) -> bool:
+    def is_waited_for(self, bucket_id: BucketId) -> bool:
         """Return whether a line waits for a token of a bucket, as far as is known."""
-        bucket = self.buckets.get(place.bucket)
+        bucket = self.buckets.get(bucket_id.bucket)
         return bucket is not None and bucket.is_waited_for
 
-    def note_waiting(self, place: Place, *, is_waited_for: bool) -> None:
+    def note_waiting(self, bucket_id: BucketId, *, is_waited_for: bool) -> None:
         """Note whether a line waits for a token of a bucket: for none that is there, and without a rate for none."""
-        bucket = self.buckets.get(place.bucket)
+        bucket = self.buckets.get(bucket_id.bucket)
         if bucket is None or bucket.limit.rate_count is None:
             return
         wanted = is_waited_for and bucket.tokens < _WHOLE
         if bucket.is_waited_for != wanted:
             bucket.is_waited_for = wanted
-            self.changed.add(place.bucket)
+            self.changed.add(bucket_id.bucket)
 
     def look_behind(self, buckets: Iterable[int], now: datetime) -> None:
         """Have more lines looked at soon that wait for buckets: nobody may be there for those that were let through.
@@ -370,13 +370,15 @@ class Gate:
                 self.buckets[number].again_at = now + timedelta(seconds=AGAIN)
                 self.changed.add(number)
 
-    def look_again(self, limit_key: str, at: datetime) -> Place | None:
+    def look_again(self, limit_key: str, at: datetime) -> BucketId | None:
         """Have it be time `at` for a line, and return the bucket that it waits for until then; None: it has none."""
-        place = next((place for place in places_of(limit_key) if place.bucket in self.buckets), None)
-        if place is not None:
-            self.buckets[place.bucket].again_at = at
-            self.changed.add(place.bucket)
-        return place
+        bucket_id = next(
+            (bucket_id for bucket_id in bucket_ids_of(limit_key) if bucket_id.bucket in self.buckets), None
+        )
+        if bucket_id is not None:
+            self.buckets[bucket_id.bucket].again_at = at
+            self.changed.add(bucket_id.bucket)
+        return bucket_id
 
     def opens_at(self, now: datetime) -> datetime | None:
         """Return when the first of the buckets will have a token whose lines begin to wait for one."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from treadle.wire.ids import TaskId
 from treadle.wire.limits import OnFull
 from treadle.wire.status import Status
-from treadle_server.domain.limits import Bucket, places_of, weights_of
+from treadle_server.domain.limits import Bucket, bucket_ids_of, weights_of
 from treadle_server.domain.tasks import Task
 
 SUPERSEDING: frozenset[OnFull] = frozenset({"newest", "replace"})
@@ -87,5 +87,5 @@ class Rivals:
         """Return what a task counts here."""
         assert task.limit_key is not None
         assert task.limits is not None
-        place = [one.bucket for one in places_of(task.limit_key)].index(self.number)
-        return self.bucket.limit.counted(weights_of(task.limits)[place])
+        nth = [one.bucket for one in bucket_ids_of(task.limit_key)].index(self.number)
+        return self.bucket.limit.counted(weights_of(task.limits)[nth])

@@ -9,7 +9,7 @@ from typing import Any
 
 from treadle_server.domain.admission import Admission
 from treadle_server.domain.jobs import Job
-from treadle_server.domain.limits import Named, Place, named_by
+from treadle_server.domain.limits import BucketId, Named, named_by
 from treadle_server.engine.commands.instances import options_of
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
@@ -23,11 +23,11 @@ async def read_admission(work: UnitOfWork, reads: ReadSet) -> None:
     """Read what is used and waits of the limits that reject and that tasks of the batch may be put in for."""
     if all(limit.on_full != "reject" for limit in work.limits.values()):
         return
-    places = {one.place for one in named_by_new(work, reads) if _rejects(work, one)}
-    if not places:
+    bucket_ids = {one.bucket_id for one in named_by_new(work, reads) if _rejects(work, one)}
+    if not bucket_ids:
         return
-    buckets = await read_buckets(work.tx, places, work.now)
-    work.admission = Admission(await crowds_of(work.tx, places, buckets))
+    buckets = await read_buckets(work.tx, bucket_ids, work.now)
+    work.admission = Admission(await crowds_of(work.tx, bucket_ids, buckets))
     if work.schedules:
         # A schedule's next task is put in by the batch that ends the last one.
         work.own_uses = await uses_of(work.tx, {task.seq for task in work.tasks.values() if task.limit_key is not None})
@@ -41,8 +41,8 @@ async def confirm_admission(work: UnitOfWork) -> None:
     grown = work.admission.grown
     if not grown or work.tx.is_exclusive:
         return
-    places = {Place(work.admission.crowds[bucket].bucket.limit.num, bucket) for bucket in grown}
-    now = await crowds_of(work.tx, places, await read_buckets(work.tx, places, work.now))
+    bucket_ids = {BucketId(work.admission.crowds[bucket].bucket.limit.num, bucket) for bucket in grown}
+    now = await crowds_of(work.tx, bucket_ids, await read_buckets(work.tx, bucket_ids, work.now))
     if any(work.admission.is_passed(bucket, crowd) for bucket, crowd in now.items()):
         raise LostUpdate("a limit that rejects was filled by another server")
 

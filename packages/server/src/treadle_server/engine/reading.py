@@ -200,7 +200,7 @@ async def _load_limits(work: UnitOfWork, reads: ReadSet) -> None:
         known = [work.limits[name] for name in reads.limits if name in work.limits]
         work.named_limits = await named_limits(work.tx, known)
     if reads.due_limits:
-        work.due_places = await due_buckets(work.tx, work.now, MOST_AWAITED)
+        work.due_bucket_ids = await due_buckets(work.tx, work.now, MOST_AWAITED)
 
 
 async def _expect_instances(work: UnitOfWork, reads: ReadSet, found: Collection[Schedule]) -> None:

@@ -7,7 +7,7 @@ of: who was overtaken does its batch anew.
 from collections import Counter
 from collections.abc import Iterable
 
-from treadle_server.domain.limits import Place
+from treadle_server.domain.limits import BucketId
 from treadle_server.domain.superseding import SUPERSEDING, Rivals, Running
 from treadle_server.engine.admission import named_by_new
 from treadle_server.engine.read_set import ReadSet
@@ -26,11 +26,11 @@ async def read_rivals(work: UnitOfWork, reads: ReadSet) -> None:
     """Read whom the batch's new tasks may supersede, those that wait and those that run, where a limit says so."""
     if all(limit.on_full not in SUPERSEDING for limit in work.limits.values()):
         return
-    coming: Counter[Place] = Counter()
+    coming: Counter[BucketId] = Counter()
     for one in named_by_new(work, reads):
         limit = work.limits.get((one.room, one.name))
         if limit is not None and limit.on_full in SUPERSEDING:
-            coming[one.place] += one.weight
+            coming[one.bucket_id] += one.weight
     if not coming:
         return
     waiting = await waiting_in(work.tx, coming, MOST)
@@ -39,9 +39,9 @@ async def read_rivals(work: UnitOfWork, reads: ReadSet) -> None:
     buckets = await read_buckets(work.tx, coming, work.now)
     rivals = {number: Rivals(number, bucket) for number, bucket in buckets.items()}
     going = {
-        place.bucket: _first(running[place.bucket], rivals[place.bucket], weight)
-        for place, weight in coming.items()
-        if place.bucket in running
+        bucket_id.bucket: _first(running[bucket_id.bucket], rivals[bucket_id.bucket], weight)
+        for bucket_id, weight in coming.items()
+        if bucket_id.bucket in running
     }
     ids = {task_id for found in waiting.values() for task_id in found}
     ids |= {task_id for runs in going.values() for task_id, _, _ in runs}
@@ -57,9 +57,9 @@ async def read_rivals(work: UnitOfWork, reads: ReadSet) -> None:
     work.rivals = rivals
 
 
-def _replacing(work: UnitOfWork, places: Iterable[Place]) -> list[int]:
+def _replacing(work: UnitOfWork, bucket_ids: Iterable[BucketId]) -> list[int]:
     nums = {limit.num for limit in work.limits.values() if limit.on_full == "replace"}
-    return [place.bucket for place in places if place.num in nums]
+    return [bucket_id.bucket for bucket_id in bucket_ids if bucket_id.num in nums]
 
 
 def _first(runs: list[RunOf], rivals: Rivals, coming: int) -> list[RunOf]:
@@ -83,10 +83,10 @@ async def confirm_rivals(work: UnitOfWork) -> None:
     grown = {number: one for number, one in work.rivals.items() if one.has_grown and not one.is_capped}
     if not grown or work.tx.is_exclusive:
         return
-    places = {Place(one.bucket.limit.num, number) for number, one in grown.items()}
-    crowds = await crowds_of(work.tx, places, await read_buckets(work.tx, places, work.now))
-    waiting = await waiting_in(work.tx, places, MOST)
-    running = await running_in(work.tx, _replacing(work, places))
+    bucket_ids = {BucketId(one.bucket.limit.num, number) for number, one in grown.items()}
+    crowds = await crowds_of(work.tx, bucket_ids, await read_buckets(work.tx, bucket_ids, work.now))
+    waiting = await waiting_in(work.tx, bucket_ids, MOST)
+    running = await running_in(work.tx, _replacing(work, bucket_ids))
     for number, one in grown.items():
         unknown = set(waiting[number]) - one.known_waiting - {task.id for task in one.waiting}
         unknown |= {task_id for task_id, _, _ in running.get(number, ())} - one.known_running

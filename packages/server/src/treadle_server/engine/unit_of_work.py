@@ -16,7 +16,7 @@ from treadle.wire.status import Status
 from treadle_server.domain.admission import Admission
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job, Lane, Worker
-from treadle_server.domain.limits import Limit, Place
+from treadle_server.domain.limits import BucketId, Limit
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.superseding import Rivals
 from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
@@ -74,7 +74,7 @@ class UnitOfWork:
         self.limits: dict[tuple[str, str], Limit] = {}  # by room and name
         self.named_limits: set[tuple[str, str]] = set()
         """Those of the limits that are to go which open tasks or jobs name."""
-        self.due_places: list[Place] = []
+        self.due_bucket_ids: list[BucketId] = []
         """Buckets that lines wait for and that have a token by now."""
         self.rivals: dict[int, Rivals] = {}
         """By bucket, whom new tasks may supersede."""

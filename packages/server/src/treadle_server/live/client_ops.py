@@ -16,7 +16,7 @@ from treadle.wire.steps import MOST_STEPS, MessageSend
 from treadle.wire.tasks import Rerun, Resolve, Steer, TaskOfMany
 from treadle.wire.transitions import Action
 from treadle_server.access.checks import visibility_of
-from treadle_server.access.permission import Permission
+from treadle_server.authorization.permission import Permission
 from treadle_server.engine.commands import DeleteLimit, RemoveWorker, SubmitOutcome, Submitted
 from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
 from treadle_server.live.session import Op, Reply, Session

@@ -6,7 +6,7 @@ from typing import Any
 from treadle.wire.frames import Every, Unwatch, Watch, Window
 from treadle.wire.ids import TaskId
 from treadle_server.access.checks import sees
-from treadle_server.access.permission import Permission
+from treadle_server.authorization.permission import Permission
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import TooManyRequests, ValidationFailed
 from treadle_server.live.events import EventListener

@@ -15,13 +15,14 @@ from treadle.wire.log_lines import bound
 from treadle.wire.problems import PROBLEMS
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER
 from treadle_server import __version__
-from treadle_server.access.authorization import check_row, check_user
 from treadle_server.access.checks import visibility_of
-from treadle_server.access.narrowing import narrowed
-from treadle_server.access.permission import Permission
 from treadle_server.access.principal import Principal
 from treadle_server.access.tokens import address_of, bearer
 from treadle_server.access.trust import trust
+from treadle_server.authorization.authorization import check_row, check_user
+from treadle_server.authorization.narrowing import narrowed
+from treadle_server.authorization.permission import Permission
+from treadle_server.authorization.permissions import PERMISSIONS
 from treadle_server.errors import (
     PayloadTooLarge,
     StoreUnavailable,
@@ -36,7 +37,6 @@ from treadle_server.live.outbox import Outbox
 from treadle_server.operations import values
 from treadle_server.operations.encode import dumps
 from treadle_server.operations.parsing import NotJson, parse
-from treadle_server.operations.permissions import PERMISSIONS
 from treadle_server.operations.problems import problem_body
 
 log = logging.getLogger(__name__)

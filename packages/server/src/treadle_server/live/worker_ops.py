@@ -12,7 +12,7 @@ from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room
 from treadle.wire.steps import StepRef
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
-from treadle_server.access.permission import Permission
+from treadle_server.authorization.permission import Permission
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Beaten, HandBack, LinkJobs, Reattach, RemoveWorker

@@ -51,7 +51,7 @@ class Sweeper(Interval):
         self._last = None
 
     async def turn(self) -> float:
-        """Sweep once."""
+        """Sweep once; after an outage, or a jump of the clock, stamp every lease anew instead."""
         await self._engine.store.read_clock()
         clock = self._engine.clock
         now = clock.now()

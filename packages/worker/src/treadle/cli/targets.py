@@ -22,7 +22,8 @@ def targets(name: str | None, *, room: str, held: bool, limit: int, is_json: boo
     """List a room's targets, or show the one called NAME.
 
     A target is held by a task that runs, is paused, has failed or waits for a retry, and by a cancelled one until its
-    code has stopped. `treadle resume` and `treadle resolve` settle what a paused or failed task holds.
+    code has stopped. `treadle resume` lets a paused or failed task go on, `treadle resolve` settles it: after either it
+    holds nothing.
     """
     if name is not None:
         item = run(_one(name, room))

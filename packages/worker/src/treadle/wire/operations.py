@@ -1,6 +1,6 @@
 """Everything that a server can be asked for: each operation once, with its route, its models and its problems.
 
-The server binds handlers (`treadle_server.api.routes`) and permissions (`treadle_server.operations.permissions`) to
+The server binds handlers (`treadle_server.api.routes`) and permissions (`treadle_server.authorization.permissions`) to
 them; its routes and its OpenAPI document come from there. The SDK makes of them the requests with which plain
 HTTP stands in for the socket.
 """

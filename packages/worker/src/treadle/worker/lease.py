@@ -235,7 +235,7 @@ class Leases:
                 self.stop_run(held, why)
 
     def stop_run(self, held: Held, why: Stop) -> None:
-        """Stop one run's code; a cancel or a loss outranks a pause, nothing else changes the first reason."""
+        """Stop one run's code; the first reason stands, but a pause, which any other outranks."""
         if held.stop is not None and (held.stop != "pause" or why == "pause"):
             return
         held.stop = why

@@ -142,7 +142,7 @@ class Runner:
         return True
 
     def abandon(self) -> None:
-        """Report what won't stop, a thread for instance, as handed back; the process is about to end.
+        """Report what won't stop, a thread for instance, as ended by a shutdown; the process is about to end.
 
         What has a target isn't reported: the target must stay taken until the process has ended, and its lease with it.
         """

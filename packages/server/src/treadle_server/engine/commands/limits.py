@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from treadle_server.access.checks import check_limit
 from treadle_server.access.principal import Principal
-from treadle_server.domain.limits import Caps, Limit, Place
+from treadle_server.domain.limits import BucketId, Caps, Limit
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.read_set import ReadSet
@@ -76,20 +76,20 @@ class DeleteLimit(OneRow):
 class OpenLimits:
     """Lets lines go on that wait for room which has come by itself; returns for how many buckets."""
 
-    places: list[Place] | None = None
+    bucket_ids: list[BucketId] | None = None
     """Buckets that may have room; None: those that have a token by now, at most `MOST_OPENED`."""
 
     rows = MOST_OPENED
 
     def reads(self, reads: ReadSet) -> None:
         """Read which buckets have a token by now."""
-        reads.due_limits = reads.due_limits or self.places is None
+        reads.due_limits = reads.due_limits or self.bucket_ids is None
 
     def apply(self, work: UnitOfWork) -> int:
         """Have them decided about when the batch is written."""
-        places = work.due_places if self.places is None else self.places
-        work.limited.due.update(places)
-        return len(places)
+        bucket_ids = work.due_bucket_ids if self.bucket_ids is None else self.bucket_ids
+        work.limited.due.update(bucket_ids)
+        return len(bucket_ids)
 
 
 __all__ = ["DeleteLimit", "OpenLimits", "SetLimit"]

@@ -17,7 +17,7 @@ def supersede(work: UnitOfWork, new: Task, named: Sequence[Named]) -> None:
     if not work.rivals or new.status is not Status.PENDING:
         return
     for one in named:
-        rivals = work.rivals.get(one.place.bucket)
+        rivals = work.rivals.get(one.bucket_id.bucket)
         for task in () if rivals is None else rivals.superseded_by(new):
             cancel_task(work, task, Reason.SUPERSEDED)
             task.error = f"task {new.id} superseded it: the limit {one.name!r} of room {one.room} was full"

@@ -56,13 +56,13 @@ class CachedHead:
     """Characters of payload, of those too that were handed out since it was read."""
     is_lasting: bool = True
     """Whether it may be kept for the next claim: not where targets or limits block and free tasks by themselves."""
-    need: int = 0
+    wanted: int = 0
     """Tasks that the last claim might have taken of it."""
 
     @property
     def is_short(self) -> bool:
         """Whether the claim after the next one would find too little in it, though there is more to be read."""
-        return bool(self.tasks) and not self.is_all and self.is_lasting and len(self.tasks) < 2 * self.need
+        return bool(self.tasks) and not self.is_all and self.is_lasting and len(self.tasks) < 2 * self.wanted
 
     def add(self, task: Task) -> None:
         """Put a task at the end."""
@@ -116,7 +116,7 @@ class HeadCache:
             cached = self._heads.get(task.lane)
             if cached is None:
                 continue
-            if cached.tasks and _place(task) < _place(cached.tasks[-1]):
+            if cached.tasks and _queue_key(task) < _queue_key(cached.tasks[-1]):
                 del self._heads[task.lane]
             elif not cached.is_all:
                 continue
@@ -140,20 +140,20 @@ class HeadCache:
             if (
                 cached is not None
                 and cached.is_in_time(now)
-                and (cached.is_all or len(cached.tasks) >= self._need(lane, share, most))
+                and (cached.is_all or len(cached.tasks) >= self._wanted(lane, share, most))
             ):
                 found[lane] = cached
             else:
                 short.append(lane)
         if short:
-            need = max(self._need(lane, share, most) for lane in short)
+            wanted = max(self._wanted(lane, share, most) for lane in short)
             # Where nothing is kept, each row that is read in vain is a row that is locked in vain.
-            depth = max(LEAST_READ, 4 * need) if tx.is_exclusive else need
+            depth = max(LEAST_READ, 4 * wanted) if tx.is_exclusive else wanted
             parts = PARTS if tx.is_exclusive and len(short) >= PARTS else 1
             for part in range(parts):
                 found |= await self._read(tx, short[part::parts], depth + depth * part // parts, most, now)
         for lane, cached in found.items():
-            cached.need = max(cached.need, self._need(lane, share, most))
+            cached.wanted = max(cached.wanted, self._wanted(lane, share, most))
         return found
 
     def _is_kept(self, lane: int, now: datetime) -> bool:
@@ -162,7 +162,7 @@ class HeadCache:
         if cached is None or not cached.tasks or not cached.is_in_time(now):
             return False
         more = self._more(lane, cached)
-        return more >= LEAST_READ and more + len(cached.tasks) >= cached.need
+        return more >= LEAST_READ and more + len(cached.tasks) >= cached.wanted
 
     @property
     def runs_short(self) -> bool:
@@ -177,7 +177,7 @@ class HeadCache:
         """
         short = self._short()
         if short and tx.is_exclusive:
-            await self._go_on(tx, short, 4 * max(cached.need for cached in short.values()), now)
+            await self._go_on(tx, short, 4 * max(cached.wanted for cached in short.values()), now)
 
     async def _go_on(self, tx: Tx, short: Mapping[int, CachedHead], most: int, now: datetime) -> None:
         """Read up to `most` tasks on behind each of the lanes, no more than can be kept."""
@@ -214,7 +214,7 @@ class HeadCache:
         ):
             self.clear()
 
-    def _need(self, lane: int, share: int, most: int) -> int:
+    def _wanted(self, lane: int, share: int, most: int) -> int:
         return min(most, max(share, ceil(1.25 * most * self._parts.get(lane, 0))))
 
     async def _read(
@@ -273,5 +273,5 @@ async def behind(
     return found
 
 
-def _place(task: Task) -> tuple[int, datetime, int]:
+def _queue_key(task: Task) -> tuple[int, datetime, int]:
     return (-task.priority, task.due_at, task.seq)

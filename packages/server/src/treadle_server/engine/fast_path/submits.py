@@ -43,7 +43,7 @@ class _Plain:
     at: int
     """The place of the command."""
     command: Submits
-    places: list[_JobLane]
+    lanes: list[_JobLane]
 
 
 class FastSubmits:
@@ -61,11 +61,11 @@ class FastSubmits:
         tx = work.tx
         plain: list[_Plain] = []
         for i, command in enumerate(commands):
-            if command is not None and (places := await self._places(tx, command)) is not None:
-                plain.append(_Plain(i, command, places))
+            if command is not None and (lanes := await self._job_lanes(tx, command)) is not None:
+                plain.append(_Plain(i, command, lanes))
         if not plain:
             return {}
-        seqs = iter(await self._cache.take_seqs(tx, sum(len(one.places) for one in plain)))
+        seqs = iter(await self._cache.take_seqs(tx, sum(len(one.lanes) for one in plain)))
         targets = await self._targets(tx, plain)
         answers = {one.at: self._make(one, targets, seqs, work.now) for one in plain}
         await _write(work, [made.task for one in answers.values() for made in one])
@@ -77,24 +77,24 @@ class FastSubmits:
         room, user = plain.command.room, plain.command.principal.user
         moulds: dict[int, Callable[[int, Submission], Task]] = {}
         made: list[Submitted] = []
-        for place, item in zip(plain.places, plain.command.items, strict=True):
-            if item.is_bare and (mould := moulds.get(id(place))) is not None:
+        for job_lane, item in zip(plain.lanes, plain.command.items, strict=True):
+            if item.is_bare and (mould := moulds.get(id(job_lane))) is not None:
                 task = mould(next(seqs), item)
             else:
                 task = new_task(
                     item,
-                    place.job,
-                    self._rules.options(item.options, place.job),
+                    job_lane.job,
+                    self._rules.options(item.options, job_lane.job),
                     room=room,
                     user=user,
                     now=now,
                     seq=next(seqs),
-                    lane=place.lane,
+                    lane=job_lane.lane,
                     target_num=None if item.target is None else targets[room, item.target],
                 )
-                if item.is_bare and len(plain.places) > 1:
-                    moulds[id(place)] = alike(task)
-            made.append(Submitted(task, created=True, position=self._position(task, place)))
+                if item.is_bare and len(plain.lanes) > 1:
+                    moulds[id(job_lane)] = alike(task)
+            made.append(Submitted(task, created=True, position=self._position(task, job_lane)))
         return made
 
     async def _targets(self, tx: Tx, plain: Sequence[_Plain]) -> Mapping[TargetName, int]:
@@ -104,25 +104,25 @@ class FastSubmits:
         }
         return await self._cache.targets(tx, named) if named else {}
 
-    async def _places(self, tx: Tx, command: Submits) -> list[_JobLane] | None:
+    async def _job_lanes(self, tx: Tx, command: Submits) -> list[_JobLane] | None:
         """Return where each of the tasks stands in line; None when one of them is not plain."""
         found: dict[tuple[str, str | None], _JobLane] = {}
-        places: list[_JobLane] = []
+        lanes: list[_JobLane] = []
         for item in command.items:
             if not _is_plain(item):
                 return None
             key = (item.job_name, item.options.get("pool"))
             if key not in found:
-                place = await self._place(tx, command.room, item)
-                if place is None:
+                one = await self._job_lane(tx, command.room, item)
+                if one is None:
                     return None
-                found[key] = place
+                found[key] = one
             if item.schema_version not in {None, found[key].job.schema_version}:
                 return None
-            places.append(found[key])
-        return places
+            lanes.append(found[key])
+        return lanes
 
-    async def _place(self, tx: Tx, room: str, item: Submission) -> _JobLane | None:
+    async def _job_lane(self, tx: Tx, room: str, item: Submission) -> _JobLane | None:
         job = await self._cache.job(tx, item.job_name)
         if (
             job is None
@@ -135,8 +135,8 @@ class FastSubmits:
         lane = self._cache.lane(key)
         return None if lane is None else _JobLane(job, lane, key[1])
 
-    def _position(self, task: Task, place: _JobLane) -> int:
-        queue = self._cache.waiting(place.job, place.room)
+    def _position(self, task: Task, job_lane: _JobLane) -> int:
+        queue = self._cache.waiting(job_lane.job, job_lane.room)
         ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
         queue[task.priority] += 1
         return ahead + 1

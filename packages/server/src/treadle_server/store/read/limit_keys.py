@@ -9,7 +9,7 @@ import orjson
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle_server.domain.limits import Limit, places_of
+from treadle_server.domain.limits import Limit, bucket_ids_of
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, TEXT, bound, is_among, is_same, rows_of
 from treadle_server.store.tables import IN_LINE, limit_tokens, tasks
@@ -109,9 +109,9 @@ async def _names(connection: AsyncConnection, uses: Iterable[BucketUse]) -> dict
         rows = await connection.execute(of_runs, {"seqs": bound(dialect, seqs)})
         found += [(key, limits) for key, limits in rows if key is not None]
     return {
-        place.bucket: one["key"]
+        bucket_id.bucket: one["key"]
         for key, limits in found
-        for place, one in zip(places_of(key), orjson.loads(limits), strict=True)
+        for bucket_id, one in zip(bucket_ids_of(key), orjson.loads(limits), strict=True)
     }
 
 

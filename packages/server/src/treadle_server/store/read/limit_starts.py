@@ -1,4 +1,4 @@
-"""When the rates of limits let those start that wait for them: places are counted in their lines, up to a bound."""
+"""When the rates of limits let those start that wait for them: they are counted in their lines, up to a bound."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -9,7 +9,7 @@ from sqlalchemy import ARRAY, BigInteger, TextClause, bindparam, func, select, t
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.limit_starts import Fill, WaitingPosition, tokens_until
-from treadle_server.domain.limits import places_of
+from treadle_server.domain.limits import bucket_ids_of
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, bound, is_among, is_same
@@ -25,7 +25,7 @@ WITH lines AS MATERIALIZED (
   SELECT l.bucket, l.lane, l.limit_key FROM json_each(:buckets) b CROSS JOIN limit_lines l WHERE l.bucket = b.value
 ), waiting AS MATERIALIZED (
   SELECT lines.bucket, t.lane, t.priority, t.seq,
-         row_number() OVER (PARTITION BY lines.bucket, t.lane ORDER BY t.priority DESC, t.due_at, t.seq) AS place
+         row_number() OVER (PARTITION BY lines.bucket, t.lane ORDER BY t.priority DESC, t.due_at, t.seq) AS nth
     FROM lines CROSS JOIN tasks t
    WHERE t.seq IN (SELECT seq
                      FROM (SELECT * FROM (SELECT seq, priority, due_at FROM tasks i
@@ -41,12 +41,12 @@ WITH lines AS MATERIALIZED (
 )
 SELECT bucket, lane, priority, count(*), NULL FROM waiting GROUP BY bucket, lane, priority
  UNION ALL
-SELECT bucket, lane, priority, place, seq FROM waiting WHERE seq IN (SELECT value FROM json_each(:asked))
+SELECT bucket, lane, priority, nth, seq FROM waiting WHERE seq IN (SELECT value FROM json_each(:asked))
 """  # noqa: S608 - made of constants
 _POSTGRES = f"""
 WITH waiting AS MATERIALIZED (
   SELECT b.bucket, l.lane, t.priority, t.seq,
-         row_number() OVER (PARTITION BY b.bucket, l.lane ORDER BY t.priority DESC, t.due_at, t.seq) AS place
+         row_number() OVER (PARTITION BY b.bucket, l.lane ORDER BY t.priority DESC, t.due_at, t.seq) AS nth
     FROM unnest(:buckets) AS b (bucket)
    CROSS JOIN LATERAL (SELECT lane, limit_key FROM limit_lines WHERE bucket = b.bucket LIMIT {MOST_COUNTED}) l
    CROSS JOIN LATERAL (
@@ -61,7 +61,7 @@ WITH waiting AS MATERIALIZED (
 )
 SELECT bucket, lane, priority, count(*), NULL FROM waiting GROUP BY bucket, lane, priority
  UNION ALL
-SELECT bucket, lane, priority, place, seq FROM waiting WHERE seq = ANY (:asked)
+SELECT bucket, lane, priority, nth, seq FROM waiting WHERE seq = ANY (:asked)
 """  # noqa: S608 - likewise
 
 STATEMENTS: dict[str, TextClause] = {
@@ -82,7 +82,7 @@ class WaitingForBucket(NamedTuple):
     @property
     def buckets(self) -> set[int]:
         """All that it counts against."""
-        return set() if self.task.limit_key is None else {place.bucket for place in places_of(self.task.limit_key)}
+        return set() if self.task.limit_key is None else {one.bucket for one in bucket_ids_of(self.task.limit_key)}
 
 
 async def starts(connection: AsyncConnection, waiting: Collection[WaitingForBucket]) -> dict[int, datetime]:
@@ -106,7 +106,7 @@ async def starts(connection: AsyncConnection, waiting: Collection[WaitingForBuck
             continue
         # Another of its limits may have fewer tokens: at least those before it in its own queue take one of each.
         others = (one.buckets & fills.keys()) - {bucket}
-        at = [fills[bucket][0].reaches(needed), *(fills[other][0].reaches(stand.place) for other in others)]
+        at = [fills[bucket][0].reaches(needed), *(fills[other][0].reaches(stand.nth) for other in others)]
         told = [moment for moment in at if moment is not None]
         if len(told) == len(at):
             found[task.seq] = max(told)

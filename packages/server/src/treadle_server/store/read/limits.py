@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.names import SHARED_ROOMS
 from treadle.wire.status import Status
-from treadle_server.domain.limits import LIMIT_FIELDS, Limit, places_of
+from treadle_server.domain.limits import LIMIT_FIELDS, Limit, bucket_ids_of
 from treadle_server.domain.tasks import Task
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import LimitNotFound
@@ -91,10 +91,10 @@ async def _view(connection: AsyncConnection, found: Collection[Limit], crowds: C
         one = views[num].bucket(bucket)
         one.used, one.of_run = int(weight), seq
     for limit_key, count in crowds.waiting.items():
-        for place in places_of(limit_key):
-            if (view := views.get(place.num)) is not None:
+        for bucket_id in bucket_ids_of(limit_key):
+            if (view := views.get(bucket_id.num)) is not None:
                 view.waiting += count
-                one = view.bucket(place.bucket)
+                one = view.bucket(bucket_id.bucket)
                 one.waiting, one.of_line = one.waiting + count, limit_key
                 one.is_capped = one.is_capped or limit_key in crowds.more
     for view in views.values():
@@ -143,6 +143,6 @@ def _named(task: Task, bucket: int | None) -> str | None:
     told: list[dict[str, Any]] = orjson.loads(task.limits or "[]")
     if task.limit_key is None or not told:
         return None
-    places = [place.bucket for place in places_of(task.limit_key)]
-    one = told[places.index(bucket)] if bucket in places else told[0]
+    buckets = [one.bucket for one in bucket_ids_of(task.limit_key)]
+    one = told[buckets.index(bucket)] if bucket in buckets else told[0]
     return f"limit:{one['room']}/{one['name']}" + ("" if one["key"] is None else f"={one['key']}")

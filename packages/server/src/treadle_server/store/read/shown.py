@@ -53,6 +53,16 @@ def left_out(task: Task) -> list[str]:
     return [*names, "error"] if task.error is not None and len(task.error) > MOST_SHOWN else names
 
 
+def fitting(sizes: Sequence[int], most: int) -> int:
+    """Return how many of the first may be read at once, at least one: values of these sizes, `most` in all."""
+    passed = 0
+    for i, size in enumerate(sizes):
+        passed += size
+        if i and passed > most:
+            return i
+    return len(sizes)
+
+
 async def whole(connection: AsyncConnection, listed: Sequence[Task]) -> list[Task]:
     """Return tasks of a list with all that was left out; one that was removed meanwhile is none of them."""
     short = {task.seq for task in listed if left_out(task)}

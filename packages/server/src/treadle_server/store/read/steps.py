@@ -1,7 +1,7 @@
 """The steps that a task keeps, as others see them."""
 
 import typing
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import cache
 from itertools import groupby
 from typing import Any
@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle_server.domain.steps import STEP_FIELDS, Step
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, bound, is_among
+from treadle_server.store.read.shown import fitting
 from treadle_server.store.tables import task_steps
 
 MOST_TEXT = 4_000_000
@@ -24,9 +25,9 @@ async def of_task(connection: AsyncConnection, task_seq: int, *, first: int, mos
     """Return up to `most` steps from number `first` on, fewer when their results are large."""
     among = (_c.task_seq == task_seq, _c.number >= first)
     sizes = select(func.coalesce(func.length(cast(_c.result, Text)), 0)).where(*among).order_by(_c.number).limit(most)
-    fitting = _fitting(list((await connection.execute(sizes)).scalars()))
+    count = fitting(list((await connection.execute(sizes)).scalars()), MOST_TEXT)
     columns = [_c[name] for name in STEP_FIELDS]
-    rows = await connection.execute(select(*columns).where(*among).order_by(_c.number).limit(fitting))
+    rows = await connection.execute(select(*columns).where(*among).order_by(_c.number).limit(count))
     return [Step(*row) for row in rows]
 
 
@@ -72,13 +73,3 @@ async def outline(connection: AsyncConnection, task_seq: int) -> list[Step]:
     columns = [_c[name] for name in STEP_FIELDS if name != "result"]
     rows = await connection.execute(select(*columns).where(_c.task_seq == task_seq).order_by(_c.number))
     return [Step(**row, result=None) for row in rows.mappings()]
-
-
-def _fitting(sizes: Sequence[int]) -> int:
-    """Return how many of the first results fit, one of them in any case."""
-    total = 0
-    for i, size in enumerate(sizes):
-        total += size
-        if i and total > MOST_TEXT:
-            return i
-    return len(sizes)

@@ -17,7 +17,7 @@ from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import UUID, bound, is_among
 from treadle_server.store.read import filters
 from treadle_server.store.read.positions import positions
-from treadle_server.store.read.shown import LISTED, SIZE, whole
+from treadle_server.store.read.shown import LISTED, SIZE, fitting, whole
 from treadle_server.store.read.targets import Blocked, blocked_by
 from treadle_server.store.read.walks import numbered
 from treadle_server.store.tables import tasks
@@ -117,25 +117,15 @@ async def page(
         those = walk.those(asked, limit=limit + 1, offset=offset)
         statement = select(*LISTED, SIZE).where(numbered(those, connection.dialect.name))
     rows = (await connection.execute(statement.order_by(tasks.c.seq.desc()))).all()
-    fitting = _fitting([row.size for row in rows[:limit]])
-    found = [to_task(row[:-1]) for row in rows[:fitting]]
-    last = found[-1].seq if len(rows) > fitting else None
+    count = fitting([row.size for row in rows[:limit]], MOST_OF_PAGE)
+    found = [to_task(row[:-1]) for row in rows[:count]]
+    last = found[-1].seq if len(rows) > count else None
     end = None if walk is None or last is not None else await walk.end(connection)
     items = await see(connection, await whole(connection, found))
     following = end if last is None else last
     cursor = None if following is None else _write_cursor(following)
     is_short = len(found) < limit
     return TaskPage(items, total, capped, cursor, is_partial=is_short and following is not None)
-
-
-def _fitting(sizes: Sequence[int]) -> int:
-    """Return how many of the first tasks, at least one, a page may hold of values so large."""
-    passed = 0
-    for place, size in enumerate(sizes):
-        passed += size
-        if place and passed > MOST_OF_PAGE:
-            return place
-    return len(sizes)
 
 
 async def matching_ids(connection: AsyncConnection, wanted: TaskFilter, limit: int) -> list[TaskId]:

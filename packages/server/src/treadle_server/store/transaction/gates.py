@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from treadle_server.domain.limits import Gate, Line, Place, places_of, text_of_place, weights_of
+from treadle_server.domain.limits import BucketId, Gate, Line, bucket_ids_of, text_of_bucket_id, weights_of
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import limit_lines
@@ -31,15 +31,15 @@ class Touched:
     """Tasks of which a run may be over, and those that may wait anew."""
     lines: set[Line] = field(default_factory=set)
     """Lines in which a task came, went or moved."""
-    places: set[Place] = field(default_factory=set)
+    bucket_ids: set[BucketId] = field(default_factory=set)
     """Buckets that may have more room."""
-    due: set[Place] = field(default_factory=set)
+    due: set[BucketId] = field(default_factory=set)
     """Buckets of which it is time to look for a token."""
     returned: list[str] = field(default_factory=list)
     """The buckets of runs that were handed back before they started."""
 
     def __bool__(self) -> bool:
-        return bool(self.seqs or self.lines or self.places or self.due or self.returned)
+        return bool(self.seqs or self.lines or self.bucket_ids or self.due or self.returned)
 
 
 @dataclass(slots=True)
@@ -66,17 +66,17 @@ async def decide(tx: Tx, touched: Touched, now: datetime) -> Decision:
     """Decide anew about the lines that a batch has touched, and those that it or time made room for."""
     await limit_lines.stand_in_line(tx, touched.seqs)
     await rows.lock_limits(tx)
-    places = touched.places | touched.due | await rows.delete_ended_uses(tx, touched.seqs)
+    bucket_ids = touched.bucket_ids | touched.due | await rows.delete_ended_uses(tx, touched.seqs)
     gate = Gate()
     await _know(tx, gate, [*touched.returned, *(line.limit_key for line in touched.lines)], now)
     for limit_key in touched.returned:
         gate.give_back(limit_key)
-        places.update(places_of(limit_key))
+        bucket_ids.update(bucket_ids_of(limit_key))
     moved = ChangedLanes()
     await _decide(tx, gate, touched.lines, now, moved)
-    await _open(tx, gate, places, now, moved)
+    await _open(tx, gate, bucket_ids, now, moved)
     # Also those that have none yet, lest it is time for ever.
-    gate.changed |= gate.buckets.keys() & {place.bucket for place in touched.due}
+    gate.changed |= gate.buckets.keys() & {bucket_id.bucket for bucket_id in touched.due}
     return await _write(tx, gate, moved, now)
 
 
@@ -93,7 +93,7 @@ async def open_gate(tx: Tx, heads: Iterable[Task], now: datetime) -> Gate | None
 
 async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Decision:
     """Write what claims have taken, and decide anew about their lines."""
-    await rows.insert_uses(tx, ((task.seq, task.run_id, place, weight) for task, place, weight in gate.taken))
+    await rows.insert_uses(tx, ((task.seq, task.run_id, bucket_id, weight) for task, bucket_id, weight in gate.taken))
     lines = {Line(task.lane, task.limit_key) for task, _, _ in gate.taken if task.limit_key is not None}
     moved = ChangedLanes()
     await _decide(tx, gate, lines | gate.shut, now, moved)
@@ -102,9 +102,11 @@ async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Decision:
 
 async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) -> None:
     """Read the buckets that are not known yet."""
-    missing = {place for key in limit_keys for place in places_of(key) if place.bucket not in gate.known}
+    missing = {
+        bucket_id for key in limit_keys for bucket_id in bucket_ids_of(key) if bucket_id.bucket not in gate.known
+    }
     if missing:
-        gate.known |= {place.bucket for place in missing}
+        gate.known |= {bucket_id.bucket for bucket_id in missing}
         gate.buckets |= await rows.read_buckets(tx, missing, now)
 
 
@@ -150,20 +152,20 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
     moved.woken |= await limit_lines.set_parked(tx, wanted - present, parked=False)
     # Who has one of these at hand may only have read it, and then decides about no line.
     for line, left in (await limit_lines.left_in_lines(tx, whole)).items():
-        if (place := gate.look_again(line.limit_key, now + SOON)) is not None:
-            parked.append(limit_lines.Parked(line, place, left))
+        if (bucket_id := gate.look_again(line.limit_key, now + SOON)) is not None:
+            parked.append(limit_lines.Parked(line, bucket_id, left))
     await limit_lines.write_parked(tx, lines, parked)
     return stuck
 
 
-async def _open(tx: Tx, gate: Gate, places: Collection[Place], now: datetime, moved: ChangedLanes) -> None:
+async def _open(tx: Tx, gate: Gate, bucket_ids: Collection[BucketId], now: datetime, moved: ChangedLanes) -> None:
     """Decide anew about lines that wait for room in the buckets: of each lane as many as may fit, in their order."""
     seen: set[Line] = set()
-    await _know(tx, gate, map(text_of_place, places), now)
-    left = {place.bucket for place in places}
+    await _know(tx, gate, map(text_of_bucket_id, bucket_ids), now)
+    left = {bucket_id.bucket for bucket_id in bucket_ids}
     gate.looked |= left
-    for place in places:
-        gate.note_waiting(place, is_waited_for=gate.is_waited_for(place))
+    for bucket_id in bucket_ids:
+        gate.note_waiting(bucket_id, is_waited_for=gate.is_waited_for(bucket_id))
     while roomy := {bucket for bucket in left if bucket in gate.buckets and gate.buckets[bucket].room}:
         most = min(MOST_OPEN, max(gate.buckets[bucket].room for bucket in roomy)) + len(seen)
         waiting, deeper = await limit_lines.waiting_for(tx, roomy, most)

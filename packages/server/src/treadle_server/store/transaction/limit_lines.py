@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, cast
 
 from treadle.wire.status import Status
-from treadle_server.domain.limits import Line, Place
+from treadle_server.domain.limits import BucketId, Line
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import InlineConnection
@@ -31,7 +31,7 @@ class Parked(NamedTuple):
     """A line that waits: for which bucket, and how its first task stands."""
 
     line: Line
-    place: Place
+    bucket_id: BucketId
     first: Waiting
 
 
@@ -161,7 +161,7 @@ async def write_parked(tx: Tx, lines: Collection[Line], parked: Sequence[Parked]
         connection.run_many("DELETE FROM limit_lines WHERE lane = ? AND limit_key = ?", list(lines))
     else:
         await cast("DirectConnection", tx.connection).change(_PG_UNPARK, _lines(tx, lines))
-    rows = [(*p.line, p.place.bucket, p.place.num, p.first.rank, p.first.due_at, p.first.seq) for p in parked]
+    rows = [(*p.line, p.bucket_id.bucket, p.bucket_id.num, p.first.rank, p.first.due_at, p.first.seq) for p in parked]
     if not rows:
         return
     into = "INSERT INTO limit_lines (lane, limit_key, bucket, limit_num, rank, due_at, seq) {}"
@@ -184,11 +184,11 @@ DELETE FROM limit_lines USING unnest($1::bigint[], $2::text[]) AS l (lane, limit
 async def waiting_for(tx: Tx, buckets: Collection[int], most: int) -> tuple[dict[Line, int], set[int]]:
     """Return the first `most` lines of each lane that wait for each of the buckets, and the buckets with more."""
     text = """
-    SELECT lane, limit_key, bucket, place
+    SELECT lane, limit_key, bucket, nth
       FROM (SELECT lane, limit_key, bucket,
-                   row_number() OVER (PARTITION BY bucket, lane ORDER BY rank, due_at, seq) AS place
+                   row_number() OVER (PARTITION BY bucket, lane ORDER BY rank, due_at, seq) AS nth
               FROM limit_lines WHERE bucket {}) AS waiting
-     WHERE place <= {}
+     WHERE nth <= {}
     """
     rows = await fetch(
         tx,
@@ -197,5 +197,5 @@ async def waiting_for(tx: Tx, buckets: Collection[int], most: int) -> tuple[dict
         sorted(buckets),
         most + 1,
     )
-    lines = {Line(lane, key): bucket for lane, key, bucket, place in rows if place <= most}
-    return lines, {bucket for _, _, bucket, place in rows if place > most}
+    lines = {Line(lane, key): bucket for lane, key, bucket, nth in rows if nth <= most}
+    return lines, {bucket for _, _, bucket, nth in rows if nth > most}

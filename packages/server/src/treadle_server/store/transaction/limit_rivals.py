@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import LEASED
-from treadle_server.domain.limits import Place, places_of, text_of_place
+from treadle_server.domain.limits import BucketId, bucket_ids_of, text_of_bucket_id
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import IN_LINE, SEVERAL_LIMITS
 from treadle_server.store.transaction.limit_rows import fetch
@@ -17,11 +17,11 @@ SELECT t.limit_key, t.id
                   WHERE i.limit_key = p.value AND {IN_LINE} LIMIT ?)
 """  # noqa: S608 - made of constants
 _PG_ONE = f"""
-SELECT p.place, t.id::text
-  FROM unnest($1::text[]) AS p (place)
+SELECT p.bucket_id, t.id::text
+  FROM unnest($1::text[]) AS p (bucket_id)
  CROSS JOIN LATERAL (
        SELECT id FROM tasks
-        WHERE tasks.limit_key = p.place AND {IN_LINE} LIMIT $2) t
+        WHERE tasks.limit_key = p.bucket_id AND {IN_LINE} LIMIT $2) t
 """  # noqa: S608 - made of constants
 _SEVERAL = f"""
 SELECT limit_key, id FROM tasks
@@ -55,16 +55,16 @@ RunOf = tuple[TaskId, int, int]
 """A task, its run, and what that counts."""
 
 
-async def waiting_in(tx: Tx, places: Collection[Place], most: int) -> dict[int, list[TaskId]]:
+async def waiting_in(tx: Tx, bucket_ids: Collection[BucketId], most: int) -> dict[int, list[TaskId]]:
     """Return by bucket the tasks that wait for it; of more than `most` not all."""
-    found: dict[int, list[TaskId]] = {place.bucket: [] for place in places}
-    texts = [text_of_place(place) for place in sorted(places)]
+    found: dict[int, list[TaskId]] = {bucket_id.bucket: [] for bucket_id in bucket_ids}
+    texts = [text_of_bucket_id(bucket_id) for bucket_id in sorted(bucket_ids)]
     if texts:
         rows = [*await fetch(tx, _ONE, _PG_ONE, texts, most), *await fetch(tx, _SEVERAL, _PG_SEVERAL, texts, most)]
         for limit_key, task_id in rows:
-            for place in places_of(limit_key):
-                if place.bucket in found:
-                    found[place.bucket].append(TaskId(task_id))
+            for bucket_id in bucket_ids_of(limit_key):
+                if bucket_id.bucket in found:
+                    found[bucket_id.bucket].append(TaskId(task_id))
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import orjson
 
 from treadle.wire.status import LEASED
-from treadle_server.domain.limits import LIMIT_FIELDS, Bucket, Limit, Place, filled_until
+from treadle_server.domain.limits import LIMIT_FIELDS, Bucket, BucketId, Limit, filled_until
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Rows
@@ -72,13 +72,13 @@ async def limits_by_num(tx: Tx, nums: Collection[int], *, lock: str = "") -> lis
     return [limit_of(row) for row in rows]
 
 
-async def read_buckets(tx: Tx, places: Collection[Place], now: datetime) -> dict[int, Bucket]:
+async def read_buckets(tx: Tx, bucket_ids: Collection[BucketId], now: datetime) -> dict[int, Bucket]:
     """Return the buckets of those of the limits that there are, as they are `now`."""
-    limits = {limit.num: limit for limit in await limits_by_num(tx, {place.num for place in places})}
+    limits = {limit.num: limit for limit in await limits_by_num(tx, {bucket_id.num for bucket_id in bucket_ids})}
     found = {
-        place.bucket: Bucket(limit, tokens=float(limit.rate_burst or 0))
-        for place in places
-        if (limit := limits.get(place.num)) is not None
+        bucket_id.bucket: Bucket(limit, tokens=float(limit.rate_burst or 0))
+        for bucket_id in bucket_ids
+        if (limit := limits.get(bucket_id.num)) is not None
     }
     wanted = [bucket for bucket, one in found.items() if one.limit.concurrency is not None]
     for bucket, used in await fetch(tx, _USED, _PG_USED, wanted) if wanted else ():
@@ -139,11 +139,11 @@ async def forget_time(tx: Tx, now: datetime) -> None:
         await cast("DirectConnection", tx.connection).change(postgres, (now, now))
 
 
-async def due_buckets(tx: Tx, now: datetime, most: int) -> list[Place]:
+async def due_buckets(tx: Tx, now: datetime, most: int) -> list[BucketId]:
     """Return up to `most` of the buckets that lines wait for and that have a token by now."""
     text = "SELECT limit_num, bucket FROM limit_tokens WHERE opens_at <= {} ORDER BY opens_at LIMIT {}"
     rows = await fetch(tx, text.format("?", "?"), text.format("$1", "$2"), _at(tx, now), most)
-    return [Place(*row) for row in rows]
+    return [BucketId(*row) for row in rows]
 
 
 async def call_awaited(tx: Tx, limit: Limit, now: datetime) -> None:
@@ -161,18 +161,18 @@ async def call_awaited(tx: Tx, limit: Limit, now: datetime) -> None:
         await cast("DirectConnection", tx.connection).change(text.format(*kinds), values)
 
 
-async def awaited_buckets(tx: Tx, num: int, most: int) -> list[Place]:
+async def awaited_buckets(tx: Tx, num: int, most: int) -> list[BucketId]:
     """Return up to `most` of the limit's buckets that lines wait for."""
     text = "SELECT DISTINCT limit_num, bucket FROM limit_lines WHERE limit_num = {} LIMIT {}"
-    return [Place(*row) for row in await fetch(tx, text.format("?", "?"), text.format("$1", "$2"), num, most)]
+    return [BucketId(*row) for row in await fetch(tx, text.format("?", "?"), text.format("$1", "$2"), num, most)]
 
 
 # What runs count for
 
 
-async def insert_uses(tx: Tx, uses: Iterable[tuple[int, int, Place, int]]) -> None:
-    """Keep what runs count for, each as (task's number, run, place, weight); the place says which limit and bucket."""
-    rows = [(seq, run, place.bucket, place.num, weight) for seq, run, place, weight in uses]
+async def insert_uses(tx: Tx, uses: Iterable[tuple[int, int, BucketId, int]]) -> None:
+    """Keep what runs count for, each as (task's number, run, bucket, weight)."""
+    rows = [(seq, run, bucket_id.bucket, bucket_id.num, weight) for seq, run, bucket_id, weight in uses]
     if not rows:
         return
     if isinstance(tx.connection, InlineConnection):
@@ -186,14 +186,14 @@ async def insert_uses(tx: Tx, uses: Iterable[tuple[int, int, Place, int]]) -> No
 _USE = "INSERT INTO limit_uses (task_seq, run_id, bucket, limit_num, weight) {0}"
 
 
-async def delete_ended_uses(tx: Tx, seqs: Collection[int]) -> set[Place]:
+async def delete_ended_uses(tx: Tx, seqs: Collection[int]) -> set[BucketId]:
     """Forget what runs of the tasks count for that are neither open nor held any more; return where room came of it."""
     if not seqs:
         return set()
     if tx.dialect == "sqlite":
-        return {Place(*row) for row in await fetch(tx, _ENDED, "", sorted(seqs))}
+        return {BucketId(*row) for row in await fetch(tx, _ENDED, "", sorted(seqs))}
     leased = [str(status) for status in LEASED]
-    return {Place(*row) for row in await fetch(tx, "", _PG_ENDED, sorted(seqs), leased)}
+    return {BucketId(*row) for row in await fetch(tx, "", _PG_ENDED, sorted(seqs), leased)}
 
 
 _LEASED = ", ".join(f"'{status}'" for status in sorted(LEASED))

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from treadle_server.domain.admission import Crowd
-from treadle_server.domain.limits import Bucket, Place, places_of, text_of_place, weights_of
+from treadle_server.domain.limits import Bucket, BucketId, bucket_ids_of, text_of_bucket_id, weights_of
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import IN_LINE, SEVERAL_LIMITS
 from treadle_server.store.transaction.limit_rows import fetch
@@ -18,10 +18,10 @@ SELECT t.limit_key, t.limits, count(*)
 """  # noqa: S608 - made of constants
 _PG_ONE = f"""
 SELECT t.limit_key, t.limits, count(*)
-  FROM unnest($1::text[]) AS p (place)
+  FROM unnest($1::text[]) AS p (bucket_id)
  CROSS JOIN LATERAL (
        SELECT limit_key, limits::text FROM tasks
-        WHERE tasks.limit_key = p.place AND {IN_LINE} LIMIT $2) t
+        WHERE tasks.limit_key = p.bucket_id AND {IN_LINE} LIMIT $2) t
  GROUP BY t.limit_key, t.limits
 """  # noqa: S608 - made of constants
 # Those with several have an index of their own, which is read whole.
@@ -39,15 +39,15 @@ SELECT limit_key, limits::text, count(*) FROM tasks
 _OF_TASKS = "SELECT task_seq, run_id, bucket, weight FROM limit_uses WHERE task_seq {}"
 
 
-async def crowds_of(tx: Tx, places: Collection[Place], buckets: dict[int, Bucket]) -> dict[int, Crowd]:
+async def crowds_of(tx: Tx, bucket_ids: Collection[BucketId], buckets: dict[int, Bucket]) -> dict[int, Crowd]:
     """Return what waits for each of the buckets; of a full one perhaps not all of it."""
     crowds = {number: Crowd(bucket) for number, bucket in buckets.items()}
-    texts = [text_of_place(place) for place in sorted(places) if place.bucket in crowds]
+    texts = [text_of_bucket_id(bucket_id) for bucket_id in sorted(bucket_ids) if bucket_id.bucket in crowds]
     most = 1 + max((bucket.room for bucket in buckets.values()), default=0)
     rows = [*await fetch(tx, _ONE, _PG_ONE, texts, most), *await fetch(tx, _SEVERAL, _PG_SEVERAL, texts)]
     for limit_key, limits, count in rows:
-        for place, weight in zip(places_of(limit_key), weights_of(limits), strict=True):
-            if (crowd := crowds.get(place.bucket)) is not None:
+        for bucket_id, weight in zip(bucket_ids_of(limit_key), weights_of(limits), strict=True):
+            if (crowd := crowds.get(bucket_id.bucket)) is not None:
                 crowd.note(weight, count)
     return crowds
 

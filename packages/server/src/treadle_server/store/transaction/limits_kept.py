@@ -8,7 +8,7 @@ import orjson
 from sqlalchemy import delete, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from treadle_server.domain.limits import APART, LIMIT_FIELDS, Limit, Place, number_of
+from treadle_server.domain.limits import APART, LIMIT_FIELDS, BucketId, Limit, number_of
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.rows import micros
@@ -65,7 +65,7 @@ MOST_AWAITED = 500
 """Buckets of changed limits about which the same transaction decides; later ones decide about the others."""
 
 
-async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], now: datetime) -> set[Place]:
+async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], now: datetime) -> set[BucketId]:
     """Write limits that were made or changed, and delete others by their numbers, with all that was counted of them.
 
     Return buckets that lines wait for; of more than `MOST_AWAITED` it is time for the others, too. No other server
@@ -73,7 +73,7 @@ async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], 
     """
     await lock_limits(tx)
     module: Any = sqlite if tx.dialect == "sqlite" else postgresql
-    awaited: list[Place] = []
+    awaited: list[BucketId] = []
     changed = list(changed)
     before = {limit.num: limit for limit in await limits_by_num(tx, {limit.num for limit in changed})}
     for limit in changed:

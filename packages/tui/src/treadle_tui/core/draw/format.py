@@ -15,7 +15,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 
 def age(seconds: float | None) -> str:
-    """Return a duration in at most five characters: `48s`, `1m02`, `2h05`, `3d04`, `412d`; `-` for none.
+    """Return a duration, below a thousand days in at most five characters: `48s`, `1m02`, `2h05`, `3d04`; `-` for none.
 
     A negative one, from clocks that differ, reads `0s`.
     """

@@ -4,17 +4,14 @@ import asyncio
 import os
 import time
 
+from tests.lines import append
 from treadle import task
 
 
 def say(what: str, n: int, target: str | None) -> None:
     """Append a line: what happened to which task, and when on the clock that all processes of the machine share."""
-    line = f"{what} {n} {target or '-'} {time.monotonic():.6f}\n"
-    descriptor = os.open(os.environ["TREADLE_TEST_MARKS"], os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
-    try:
-        os.write(descriptor, line.encode())
-    finally:
-        os.close(descriptor)
+    line = f"{what} {n} {target or '-'} {time.monotonic():.6f}"
+    append(os.environ["TREADLE_TEST_MARKS"], line)
 
 
 @task(max_requeues=50, max_retries=0)

@@ -6,7 +6,7 @@ from typing import get_args
 from treadle.wire.flows import FLOW_VERBS
 from treadle.wire.operations import REPORTS
 from treadle.wire.transitions import Action
-from treadle_server.access.permission import Permission
+from treadle_server.authorization.permission import Permission
 
 PERMISSIONS: Mapping[str, Permission] = {
     "register": Permission.REGISTER_JOB,

@@ -1,4 +1,4 @@
-"""What a route or an operation of the socket needs: each says it in its table, and one gate checks it."""
+"""What a route or an operation of the socket needs: `permissions.py` says which, and `authorization.py` checks it."""
 
 from enum import Enum
 

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from tests.api.rooms import Room, make_room, problem
-from treadle_server.access.permission import Permission
 from treadle_server.api.routes import ENDPOINTS
+from treadle_server.authorization.permission import Permission
 from treadle_server.settings import Settings
 from treadle_server.testing import Served, serve
 

@@ -17,8 +17,8 @@ from treadle_server.access.checks import (
     unseen,
     visibility_of,
 )
-from treadle_server.access.permission import Permission
 from treadle_server.access.principal import Principal
+from treadle_server.authorization.permission import Permission
 from treadle_server.errors import (
     Forbidden,
     LimitNotFound,

@@ -8,10 +8,11 @@ A row is a route, a column is who asks, a cell is what is answered:
 
 import itertools
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +21,10 @@ from websockets.asyncio.client import connect
 
 from tests.conftest import FakeClock
 from tests.live.sockets import Socket, connected, url_of
-from treadle_server.access.narrowing import HEADER
-from treadle_server.access.permission import Permission
 from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.routes import ENDPOINTS
+from treadle_server.authorization.narrowing import HEADER
+from treadle_server.authorization.permission import Permission
 from treadle_server.live.route import OPS
 from treadle_server.testing import Served, serve
 
@@ -470,15 +471,23 @@ async def test_every_route_answers_a_claims_credential_as_the_scope_that_it_hold
             endpoint = endpoints[route]
             table = dict(zip(COLUMNS, row.cells.split(), strict=True))
             wanted = {who: table[column] for who, column in CREDENTIALS.items()} | {"expired claim": table["expired"]}
-            found, scene = {}, await site.claimed(row.state)
-            for who, expected in wanted.items():
-                own = await site.claimed(row.state) if row.once and expected == "+" else scene
-                site.tokens["claim"] = own.credential
-                found[who] = await _cell(site, own, who, endpoint, row)
+            found = await _by_credentials(site, row, wanted, partial(_cell, endpoint=endpoint))
             if found != wanted:
                 wrong[route] = f"{found}, not {wanted}"
 
     assert wrong == {}
+
+
+async def _by_credentials(
+    site: Site, row: Row, wanted: dict[str, str], ask: Callable[[Site, Scene, str, Row], Awaitable[str]]
+) -> dict[str, str]:
+    """How each of the claims' credentials is answered; what can be done once is done to a claim of its own."""
+    found, scene = {}, await site.claimed(row.state)
+    for who, expected in wanted.items():
+        own = await site.claimed(row.state) if row.once and expected == "+" else scene
+        site.tokens["claim"] = own.credential
+        found[who] = await ask(site, own, who, row)
+    return found
 
 
 async def test_every_operation_answers_a_claims_credential_as_the_scope_that_it_holds_c9_g10(tmp_path: Path) -> None:
@@ -489,11 +498,7 @@ async def test_every_operation_answers_a_claims_credential_as_the_scope_that_it_
         for name, row in rows.items():
             table = dict(zip(COLUMNS[3:], row.cells.split(), strict=True))
             wanted = {who: table[column] for who, column in CREDENTIALS.items()}
-            found, scene = {}, await site.claimed(row.state)
-            for who, expected in wanted.items():
-                own = await site.claimed(row.state) if row.once and expected == "+" else scene
-                site.tokens["claim"] = own.credential
-                found[who] = await _op(site, own, who, name, row)
+            found = await _by_credentials(site, row, wanted, partial(_op, name=name))
             if found != wanted:
                 wrong[name] = f"{found}, not {wanted}"
 
@@ -507,15 +512,15 @@ async def _row(site: Site, endpoint: Endpoint, row: Row, wanted: dict[str, str])
     found = dict.fromkeys(wanted, "?")
     for who, expected in wanted.items():
         if reads or expected != "+":
-            found[who] = await _cell(site, scene, who, endpoint, row)
+            found[who] = await _cell(site, scene, who, row, endpoint)
     assert await site.told_of(scene) == before, f"{endpoint.path}: a refused request changed something"
     for who in [who for who, cell in found.items() if cell == "?"]:
         own = await site.scene(row.state) if row.once else scene
-        found[who] = await _cell(site, own, who, endpoint, row)
+        found[who] = await _cell(site, own, who, row, endpoint)
     return found
 
 
-async def _cell(site: Site, scene: Scene, who: str, endpoint: Endpoint, row: Row) -> str:
+async def _cell(site: Site, scene: Scene, who: str, row: Row, endpoint: Endpoint) -> str:
     more = {HEADER: '["queue:read:lab"]'} if who in NARROWED else {}
     path, body = scene.filled(endpoint.path), scene.body(row.body)
     return cell(endpoint, await site.ask(NARROWED.get(who, who), endpoint.method, path, body, **more))
@@ -529,14 +534,14 @@ async def test_every_operation_of_the_socket_answers_everybody_as_the_table_says
             found = []
             for who, expected in zip(COLUMNS[3:], row.cells.split(), strict=True):
                 own = await site.scene(row.state) if row.once and expected == "+" else scene
-                found.append(await _op(site, own, who, name, row))
+                found.append(await _op(site, own, who, row, name))
             if found != row.cells.split():
                 wrong[name] = " ".join(found)
 
     assert wrong == {}
 
 
-async def _op(site: Site, scene: Scene, who: str, name: str, row: Row) -> str:
+async def _op(site: Site, scene: Scene, who: str, row: Row, name: str) -> str:
     async with connected(site.served, site.tokens[who]) as socket:
         if name in OPS_OF_A_WORKER and who not in CREDENTIALS:
             await socket.ask("open", **SOCKET["open"].body or {})

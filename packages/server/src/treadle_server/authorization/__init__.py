@@ -1,0 +1,1 @@
+"""Whether a request is let through: what each operation needs, and whether who asks holds it."""
