@@ -50,7 +50,7 @@ class Watchdog:
         self._thread = threading.Thread(target=self._run, name="treadle-watchdog", daemon=True)
 
     def start(self) -> None:
-        """Begin to watchdog."""
+        """Begin to watch."""
         self._thread.start()
 
     def stop(self) -> None:
