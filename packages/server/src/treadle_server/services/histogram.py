@@ -13,7 +13,7 @@ SMALLEST = 0.001
 
 GROWTH = 1.1
 BUCKETS = 260
-"""The last one begins at about 1.6 years; what is longer falls into it."""
+"""The last one begins at about 1.5 years; what is longer falls into it."""
 
 _SCALE = 1 / log(GROWTH)
 

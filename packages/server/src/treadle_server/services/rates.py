@@ -173,7 +173,7 @@ class Rates:
     # Telling
 
     def of(self, job: Job) -> dict[str, Any]:
-        """Return the members of `JobItem` that are measured: `history` and `stats`."""
+        """Return the members of `JobItem` that are measured: `history`, `past` and `stats`."""
         num = job.num
         history = {
             "step_seconds": STEP_SECONDS,

@@ -125,7 +125,7 @@ class Retention(Interval):
         self._walk = None
 
     async def turn(self) -> float:
-        """Take the next step, or begin a walk."""
+        """Take the next step of the walk, or the first of a new one; none where every task is kept."""
         if not self._ages:
             return EVERY
         if self._walk is None:

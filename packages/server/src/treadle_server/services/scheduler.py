@@ -1,6 +1,7 @@
 """The scheduler: puts in the tasks of schedules when their ticks come (E10).
 
-Several may run, one on each server of a database: which of them makes a task is decided by the row's lock.
+Of several servers the leader's runs; while two take themselves for the leader the row's lock decides which of them
+makes a task.
 """
 
 from treadle_server.engine.commands import FireDue

@@ -50,7 +50,7 @@ class FallbackHeartbeat:
         self._thread = threading.Thread(target=self._run, name="treadle-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen for the loop's heartbeats."""
+        """Begin to look whether the loop's heartbeats come."""
         self._thread.start()
 
     def stop(self) -> None:

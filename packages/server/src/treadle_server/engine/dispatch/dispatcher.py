@@ -25,7 +25,7 @@ Freed = tuple[WorkerSlot, RunKey, int]
 """A run's weight that its worker has free again."""
 
 MOST_HEADS = 500
-"""Tasks that one transaction hands out of one lane."""
+"""Tasks that one round of a transaction hands out of one lane at most."""
 
 MOST_ROUNDS = 10
 """How often one transaction reads on behind what limits shut out of the heads, each time twice as much."""

@@ -17,7 +17,7 @@ MOST_BYTES = 7900
 """Of one notice; PostgreSQL takes less than 8,000."""
 
 TASKS_OF_ONE = 200
-"""Tasks that are told in one notice; each is 26 characters and five more for each of its transitions."""
+"""Tasks that are told in one notice; each is 24 characters, and a letter and a version for each transition."""
 
 MOST_TASKS = 2000
 """Tasks that are told at once, in several notices; when there are more, the others are told to read everything."""

@@ -63,7 +63,8 @@ def _update_of(shape: tuple[str, ...]) -> Update:
 async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) -> None:
     """Write what differs between each task and its values before; tasks that changed alike share a statement.
 
-    Raises `LostUpdate` when a row is no longer in the state and run that it leaves.
+    A row that is no longer in the state and run that it leaves is not written: SQLite tells it, and `LostUpdate` is
+    raised; on PostgreSQL rows that were read are locked, so that there is none.
     """
     shapes: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
     retagged: list[Task] = []

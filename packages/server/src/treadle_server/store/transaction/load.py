@@ -78,7 +78,7 @@ def _tasks_by_unique_key(dialect: Dialect) -> Select[Any]:
 
 
 async def tasks_by_unique_key(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Task]:
-    """Return the open tasks that hold one of the keys (job number, unique key)."""
+    """Return the open tasks that hold one of the keys (job number, unique key), locked."""
     found = []
     for job_num, unique_key in sorted(keys):
         result = await tx.connection.execute(
@@ -134,7 +134,7 @@ async def tasks_found(
     """Return up to `most` tasks that are `due`, whose lease has `expired`, whose deadline is `overdue`.
 
     Or that are `unstarted` or `overlong`: claimed and past their time to start, or running and past their timeout;
-    both count from `stamped_at` for runs of before.
+    both count from `stamped_at` for runs of before. They are locked; one that another server is at is left to it.
     """
     parameters = {"now": now, "most": most}
     if finder in {"unstarted", "overlong"}:
@@ -344,7 +344,7 @@ async def ended_holds(tx: Tx, now: datetime) -> list[Hold]:
 
 
 async def all_holds(tx: Tx) -> list[Hold]:
-    """Return every hold."""
+    """Return every hold, locked."""
     return await _holds_found(tx, "all", {})
 
 

@@ -1,4 +1,4 @@
-"""Which ended tasks may be removed, and their removal; runs, logs, holds and artifacts' rows go with them.
+"""Which ended tasks may be removed, and their removal; runs, steps, logs and artifacts' rows go with them.
 
 What a reader has found is looked at again by the writer, under its locks: only then does it count.
 """

@@ -212,7 +212,7 @@ async def page_of_deliveries(
 
 
 async def revive(tx: Tx, webhook_id: str, ids: Collection[str] | None, now: datetime) -> set[str]:
-    """Have dead deliveries tried again at once, those named or all, and return them."""
+    """Have dead deliveries tried again at once, those named or all, and return their ids."""
     statement = update(webhook_deliveries).where(_d.webhook_id == webhook_id, _d.dead_at.is_not(None))
     if ids is not None:
         statement = statement.where(_d.id.in_(sorted(ids)))

@@ -11,17 +11,18 @@ from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip
 
-MINUTE, HOUR, DAY = 60, 3600, 86_400
+MINUTE, HOUR, DAY, YEAR = 60, 3600, 86_400, 31_557_600
 
 
 def age(seconds: float | None) -> str:
     """Return a duration, below a thousand days in at most five characters: `48s`, `1m02`, `2h05`, `3d04`; `-` for none.
 
-    A negative one, from clocks that differ, reads `0s`.
+    A negative one, from clocks that differ, reads `0s`; one of a thousand days and more is told in years, `3.4y`, at
+    most 9,999 of them.
     """
     if seconds is None or math.isnan(seconds):
         return "-"
-    whole = int(max(0.0, min(seconds, 8.64e12)))
+    whole = int(max(0.0, min(seconds, 9999 * YEAR)))
     if whole < MINUTE:
         return f"{whole}s"
     if whole < HOUR:
@@ -29,7 +30,10 @@ def age(seconds: float | None) -> str:
     if whole < DAY:
         return f"{whole // HOUR}h{whole % HOUR // MINUTE:02}"
     days = whole // DAY
-    return f"{days}d{whole % DAY // HOUR:02}" if days < 100 else f"{number(days, cells=5)}d"
+    if days < 1000:
+        return f"{days}d{whole % DAY // HOUR:02}" if days < 100 else f"{days}d"
+    years = whole / YEAR
+    return f"{years:.1f}y" if years < 99.95 else f"{int(years)}y"
 
 
 def old(seconds: float) -> str:

@@ -17,7 +17,7 @@ Link: TypeAlias = Literal["connecting", "live", "gone", "refused", "denied"]
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """One drawing set; every entry is one cell wide, except the ellipsis in ASCII."""
+    """One drawing set; every glyph is one cell wide, and `parts` and `spark` are rows of them."""
 
     task: dict[Status, str]
     queue: dict[QueueState, str]

@@ -85,7 +85,8 @@ def forecast(
 ) -> Forecast | None:
     """Return the forecast of a job's queue with the workers that are linked to it; None when nobody serves it.
 
-    `jobs` are all jobs by name, for runs of others in the same slots.
+    Nor is there one of a paused job, or of one that the server runs itself. `jobs` are all jobs by name, for runs of
+    others in the same slots.
     """
     linked = list(workers)
     serving = [worker for worker in linked if worker.serves]

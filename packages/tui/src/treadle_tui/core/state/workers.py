@@ -108,7 +108,7 @@ def worker_row(
     usual: Mapping[str, Percentiles] = MappingProxyType({}),
     was_late: bool = False,
 ) -> WorkerRow:
-    """Return the worker's row at `now`; `busy_for` is since when it has had runs, as seen from here.
+    """Return the worker's row at `now`; `busy_for` is for how many seconds it has had runs, as seen from here.
 
     One that has just got work still beats at the idle pace until its first busy heartbeat is due. One that `was_late`
     and has not beaten since is late still, whatever it is expected to do now.
