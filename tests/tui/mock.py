@@ -72,6 +72,8 @@ class MockServer:
         self.asked: list[dict[str, Any]] = []
         self.silent = False
         """A server that hangs: takes requests and never answers."""
+        self.gate: asyncio.Event | None = None
+        """A slow server: holds its answers back until this is set."""
         self.refuses: dict[str, str] = {}
         self.may_write = True
         """Whether the token may change anything."""
@@ -96,6 +98,8 @@ class MockServer:
         self.asked.append({"op": op, **fields})
         if self.silent:
             await asyncio.Event().wait()
+        if self.gate is not None:
+            await self.gate.wait()
         if not self.live:
             raise ConnectionFailed("not connected")
         if op in self.refuses:

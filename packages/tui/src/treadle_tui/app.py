@@ -110,6 +110,7 @@ class Dashboard(App[None]):
             feed=feed,
             executor=Executor(model, feed, read_only=connection.read_only),
             go=self.go,
+            opened=self._opened,
             query=TaskQuery(room=connection.room, text=wanted, now=model.time.now),
             glyphs=ASCII if self._ascii_only else UNICODE,
             server_name=connection.server_name,
@@ -149,12 +150,22 @@ class Dashboard(App[None]):
         Textual looks for bindings when a key has come back from the focused widget, and by then the ones behind it are
         on their way there as well: the letters of a command that was typed fast would be keys of the list.
         """
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded and self._ctx.keys_ahead.keep(event):
+            return
         if isinstance(event, events.Key) and not event.is_forwarded:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.screen._mounted_event.wait(), OPENING_SECONDS)  # noqa: SLF001 - nothing public waits
             if not isinstance(self.focused, Input) and await self._check_bindings(event.key):
                 return
         await super().on_event(event)
+
+    def _opened(self, worker: Worker[None]) -> None:
+        self.call_later(self._take_kept, worker)
+
+    async def _take_kept(self, worker: Worker[None]) -> None:
+        """Take what was kept as typed now, before what comes behind it."""
+        for event in self._ctx.keys_ahead.end(worker):
+            await self.on_event(event)
 
     def _end(self, number: int) -> None:
         """Leave in good order, as programs do that a signal ended."""
@@ -181,6 +192,8 @@ class Dashboard(App[None]):
         front, ending = self.front_screen, self.app_state.ending()
         if front is not None and ending is not None:
             front.tell(ending)
+        if front is not None and self._ctx.keys_ahead.is_late(self.model.clock.steady()):
+            front.tell(Report("waiting for the server's answer; esc gives it up", ok=True))
         if front is not None:
             front.tick()
         if self.app_state.notify != "off" and not self.app_state.web:

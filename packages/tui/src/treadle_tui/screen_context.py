@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from textual.worker import Worker
+
 from treadle.filters import Known
 from treadle.wire.frames import Topic
 from treadle_tui.core.draw.columns import CellContext
@@ -18,6 +20,7 @@ from treadle_tui.core.verbs.executor import Executor
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.task_query import TaskQuery
+from treadle_tui.keys_ahead import KeysAhead
 
 NOTICE_SECONDS = 6.0
 
@@ -34,6 +37,8 @@ class ScreenContext:
 
     A message would be behind the keys that are typed already, and these would act on what was left.
     """
+    opened: Callable[[Worker[None]], None]
+    """Hears that what a key asked for is answered, and the answer shown."""
     query: TaskQuery = field(default_factory=TaskQuery)
     glyphs: Glyphs = UNICODE
     server_name: str = "local"
@@ -44,6 +49,7 @@ class ScreenContext:
     """The keys, the contexts, and what was typed."""
     drafts: dict[str, str] = field(default_factory=dict)
     """What was written about tasks and could not be saved, by their ids."""
+    keys_ahead: KeysAhead = field(default_factory=KeysAhead)
     _notice: tuple[Report, float] | None = None
 
     def offered(self, scope: Scope) -> Iterator[Action]:
@@ -81,6 +87,8 @@ class ScreenContext:
         """Show what was done, or why not, for some seconds."""
         if report.outcomes:
             self.report = report
+        if not report.ok:
+            self.keys_ahead.drop()
         self._notice = (report, self.model.clock.steady() + NOTICE_SECONDS)
 
     def notice(self) -> Spans:

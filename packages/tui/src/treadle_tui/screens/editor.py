@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual.message import Message
-from textual.screen import Screen
 
 from treadle.wire.tasks import TaskItem
 from treadle_tui import external
@@ -15,16 +14,14 @@ from treadle_tui.core.verbs.editor import Wrong, edit_text, editable, read_edit,
 from treadle_tui.core.verbs.executor import FAILURES
 from treadle_tui.core.verbs.plan import Refusal, Report
 from treadle_tui.core.verbs.requests import TaskRequests
-from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.opening import OpeningActions
 from treadle_tui.widgets.question import Question
 
 EDIT_AGAIN = {"e": "edit again"}
 
 
-class EditorActions(Screen[None]):
+class EditorActions(OpeningActions):
     """A screen whose tasks can be handed to other programs; these run beside it, and it is told by message."""
-
-    ctx: ScreenContext
 
     @dataclass
     class Told(Message):
@@ -76,7 +73,7 @@ class EditorActions(Screen[None]):
         """Change the task in an editor; of one that is over a changed copy is submitted."""
         key = self._only(self.unsafe() or self.ctx.executor.off())
         if key is not None:
-            self.run_worker(self._begin_edit(key), exclusive=True, group="editor")
+            self.open_after(self._begin_edit(key), group="editor", elsewhere=True)
 
     def act_editor(self) -> None:
         """Show the task in the editor; nothing is changed by it."""
@@ -97,7 +94,7 @@ class EditorActions(Screen[None]):
     def _read(self, names: Sequence[str]) -> None:
         key = self._only(self.unsafe())
         if key is not None:
-            self.run_worker(self._show(key, names), exclusive=True, group="editor")
+            self.open_after(self._show(key, names), group="editor", elsewhere=True)
 
     def _only(self, refusal: Refusal | None) -> str | None:
         chosen = self.chosen()
@@ -178,7 +175,7 @@ class EditorActions(Screen[None]):
         def answered(key: str | None) -> None:
             if key in EDIT_AGAIN:
                 # With the task as it is now: it may have been changed, or have started, since.
-                self.run_worker(self._begin_edit(task.id), exclusive=True, group="editor")
+                self.open_after(self._begin_edit(task.id), group="editor", elsewhere=True)
             else:
                 self.tell(Report(f"not saved; e on {short_id(task.id)} brings back what you wrote", ok=False))
 

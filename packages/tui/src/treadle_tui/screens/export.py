@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from textual.message import Message
-from textual.screen import Screen
 
 from treadle.wire.filters import Order, TaskFilter
 from treadle_tui import files
@@ -15,7 +14,7 @@ from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.executor import FAILURES
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.requests import TaskRequests
-from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.opening import OpeningActions
 from treadle_tui.widgets.path_prompt import PathPrompt
 from treadle_tui.widgets.question import Question
 
@@ -46,10 +45,8 @@ class ExportRequest:
         return f"{count:,} {self.what.removesuffix('s') if count == 1 else self.what}"
 
 
-class ExportActions(Screen[None]):
+class ExportActions(OpeningActions):
     """A screen whose list can be written to a file. That happens beside it, and it is told by message."""
-
-    ctx: ScreenContext
 
     @dataclass
     class Exported(Message):
@@ -93,7 +90,19 @@ class ExportActions(Screen[None]):
         self._export(typed, self.exported())
 
     def _export(self, typed: str, request: ExportRequest) -> None:
-        self.run_worker(self._write_out(files.path_of(typed), request, overwrite=False), group="export")
+        self.open_after(self._look_for(files.path_of(typed), request), group="export-question")
+
+    async def _look_for(self, path: Path, request: ExportRequest) -> None:
+        # Apart from the writing, which may take long: only the question is waited for with the keys behind.
+        try:
+            is_there = await files.exists(path)
+        except OSError as error:
+            self.post_message(self.Exported(_unwritten(path, error)))
+            return
+        if is_there:
+            self.post_message(self.Exists(path, request))
+        else:
+            self.run_worker(self._write_out(path, request, overwrite=False), group="export")
 
     async def _write_out(self, path: Path, request: ExportRequest, *, overwrite: bool) -> None:
         try:
@@ -101,12 +110,9 @@ class ExportActions(Screen[None]):
         except FileExistsError:
             self.post_message(self.Exists(path, request))
         except (*FAILURES, OSError) as error:
-            why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            self.post_message(self.Exported(Report(f"could not write {path}: {clean(why, limit=200)}", ok=False)))
+            self.post_message(self.Exported(_unwritten(path, error)))
 
     async def _written(self, path: Path, request: ExportRequest, *, overwrite: bool) -> Report:
-        if not overwrite and await files.exists(path):
-            raise FileExistsError(path)
         rows, more, gone = await self._tasks(request) if request.rows is None else (request.rows, False, 0)
         head = {
             "server": self.ctx.server_name,
@@ -141,6 +147,11 @@ class ExportActions(Screen[None]):
 
         shown = clean(str(event.path), limit=300)
         self.app.push_screen(Question("There is such a file", [shown], {"y": "overwrite it"}), answered)
+
+
+def _unwritten(path: Path, error: Exception) -> Report:
+    why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    return Report(f"could not write {path}: {clean(why, limit=200)}", ok=False)
 
 
 def _told(request: ExportRequest, count: int, path: Path, *, more: bool, gone: int) -> str:

@@ -205,7 +205,7 @@ class ListScreen(BaseScreen):
             self._fetched = []
             super()._steer(verb)
         else:
-            self.run_worker(self._fetch(verb, key))
+            self.open_after(self._fetch(verb, key), group="steer")
 
     async def _fetch(self, verb: Verb, key: str) -> None:
         try:

@@ -224,7 +224,7 @@ class Main(BaseScreen):
     def act_mark_all(self) -> None:
         """Mark every task that the filter means, or none; those that are not loaded the server names."""
         if not self._list.mark_loaded():
-            self.run_worker(self._freeze(self.ctx.query.filter), exclusive=True, group="mark")
+            self.open_after(self._freeze(self.ctx.query.filter), group="mark")
         self._redraw_tasks()
 
     @property

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual.message import Message
-from textual.screen import Screen
 
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.format import short_id
@@ -14,14 +13,12 @@ from treadle_tui.core.verbs.executor import FAILURES
 from treadle_tui.core.verbs.messages import Draft, MessageError, read_line, refused, waited_for, write_name
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.requests import TaskRequests
-from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.opening import OpeningActions
 from treadle_tui.widgets.message_prompt import MessagePrompt
 
 
-class MessageActions(Screen[None]):
+class MessageActions(OpeningActions):
     """A screen of one task; what is asked runs beside it, and it is told by message."""
-
-    ctx: ScreenContext
 
     @dataclass
     class Wanted(Message):
@@ -61,7 +58,7 @@ class MessageActions(Screen[None]):
         if (refusal := self.ctx.executor.off()) is not None:
             self.tell(Report(refusal.reason, ok=False))
         else:
-            self.run_worker(self._begin(), exclusive=True, group="message")
+            self.open_after(self._begin(), group="message")
 
     def with_send(self, line: str) -> None:
         """Send what was typed: a name, and data as JSON. Raises `CommandError` when it is neither."""

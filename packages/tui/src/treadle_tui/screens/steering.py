@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual.message import Message
-from textual.screen import Screen
 
 from treadle.wire.bulk import Frozen, FrozenTask
 from treadle.wire.filters import TaskFilter
@@ -12,15 +11,13 @@ from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.action import Verb
 from treadle_tui.core.verbs.executor import FAILURES, failed
 from treadle_tui.core.verbs.plan import Plan, Refusal, Report
-from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.opening import OpeningActions
 from treadle_tui.widgets.confirm import Confirm
 from treadle_tui.widgets.outcomes import Outcomes
 
 
-class SteeringActions(Screen[None]):
+class SteeringActions(OpeningActions):
     """A screen whose reader steers tasks; which ones `chosen` says."""
-
-    ctx: ScreenContext
 
     @dataclass
     class Done(Message):
@@ -94,7 +91,7 @@ class SteeringActions(Screen[None]):
         if (refusal := self.ctx.executor.off()) is not None:
             self.tell(Report(refusal.reason, ok=False))
         else:
-            self.run_worker(self._freeze_for(verb, wanted))
+            self.open_after(self._freeze_for(verb, wanted), group="steer")
 
     async def _freeze_for(self, verb: Verb, wanted: Sequence[TaskFilter]) -> None:
         named: list[FrozenTask] = []
