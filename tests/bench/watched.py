@@ -1,8 +1,8 @@
 """Measures what dashboards cost a drain, and how old what they show is: `python -m tests.bench.watched --help`.
 
 Each round is a drain by one worker process on a new database, alone and then beside dashboards that look at the same,
-and at different parts of the list. Cost is told as the server's processor time, which depends less than rates on what
-else the machine does.
+and at different parts of the list. Cost is told as processor time, which depends less than rates on what else the
+machine does: the server's, that of PostgreSQL's backends, and that of the process which plays the dashboards.
 """
 
 import argparse
@@ -11,9 +11,10 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -25,20 +26,17 @@ from pydantic_core import from_json, to_json
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from tests.bench.cost import LOOK, seconds
+from tests.bench.cost import seconds
 from tests.bench.report import show
 from treadle.transport.bearer import Way
 from treadle.transport.dialing import dial
-from treadle_bench.cases.drains import preload
-from treadle_bench.databases import open_databases
+from treadle_bench.cases.drains import Meter, drain, preload, workers_of
+from treadle_bench.children import Child
+from treadle_bench.databases import Databases, open_databases
 from treadle_bench.figures import POSTGRESQL, SQLITE, percentile
 from treadle_bench.harness import Harness, open_harness
 from treadle_bench.loads.observers import ages_of
-from treadle_bench.loads.running import until
 from treadle_bench.testbed import Testbed
-
-NEAR = 0.01
-"""Seconds between the last looks."""
 
 ROWS = 50
 """Rows of tasks that a dashboard of a usual size shows."""
@@ -114,33 +112,52 @@ def observers(harness: Harness, windows: list[dict[str, Any]]) -> Iterator[dict[
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
+        found["process"] = psutil.Process(process.pid)
         yield found
         found |= json.loads(process.communicate()[0])
 
 
-def measure(harness: Harness, kind: str, count: int) -> dict[str, float]:
-    """Return what a drain of `count` tasks costs the server beside these dashboards."""
+class Spent(Meter):
+    """Processor seconds of a drain, by who spent them."""
+
+    def __init__(self, server: psutil.Process, dashboards: psutil.Process, backends: Callable[[], float]) -> None:
+        self._who: dict[str, Callable[[], float]] = {
+            "server, us a task": partial(seconds, server),
+            "backends": backends,
+            "dashboards": partial(seconds, dashboards),
+        }
+        self._begun: dict[str, float] = {}
+        self.taken: dict[str, float] = {}
+
+    def begin(self, workers: list[Child]) -> None:
+        """Count from here."""
+        self._begun = {name: now() for name, now in self._who.items()}
+
+    def end(self, workers: list[Child]) -> None:
+        """Count until here."""
+        self.taken = {name: now() - self._begun[name] for name, now in self._who.items()}
+
+
+def measure(harness: Harness, kind: str, count: int, backends: Callable[[], float]) -> dict[str, float]:
+    """Return what a drain of `count` tasks costs beside these dashboards; `backends` tells the database's seconds."""
     preload(harness, count)
     windows = {"alone": [], "same": [SAME] * 20 + [NEWEST], "different": [*DIFFERENT, NEWEST]}[kind]
     with observers(harness, windows) as seen:
-        server = psutil.Process(harness.server_pid)
-        worker = harness.start_worker()
-        until(harness.has_started, worker, "no task was started")
-        before, began = seconds(server), time.monotonic()
-        while (done := harness.counts().get("completed", 0)) < count:
-            # At the half of what seems left: looks that lie apart tell a short drain's rate by steps of a fifth.
-            left = (time.monotonic() - began) * (count / max(done, 1) - 1)
-            time.sleep(min(LOOK, max(NEAR, left / 2)))
-        spent, took = seconds(server) - before, time.monotonic() - began
-        worker.stop()
-    row = {"server, us a task": spent / count * 1e6, "tasks/s": count / took}
+        spent = Spent(psutil.Process(harness.server_pid), seen["process"], backends)
+        rate = drain(harness, count, workers_of(harness), meter=spent)
+    row = {name: taken / count * 1e6 for name, taken in spent.taken.items()} | {"tasks/s": rate}
     if windows:
         told = zip(windows, seen["ages"], strict=True)
         ages = [age for window, several in told if _moves(window) for age in several]
         row |= {"lag p50": percentile(ages, 0.5), "lag p95": percentile(ages, 0.95)}
         row |= {"newest p95": percentile(seen["ages"][-1] or [0.0], 0.95)}
-        row |= {"MB/s": seen["bytes"] / took / 1e6}
+        row |= {"MB/s": seen["bytes"] * rate / count / 1e6}
     return row
+
+
+def spent_by_backends(databases: Databases, url: str | None) -> float:
+    """Return PostgreSQL's processor seconds until now; 0 where there is none."""
+    return (url and databases.backends_cpu(url)) or 0.0
 
 
 def _moves(window: dict[str, Any]) -> bool:
@@ -170,7 +187,8 @@ def main() -> None:
         for _ in range(given.repeats):
             for kind in given.kinds:
                 with testbed.home() as home, open_harness(home) as harness:
-                    found[kind].append(measure(harness, kind, given.count))
+                    url = home.get("TREADLE_DATABASE_URL")
+                    found[kind].append(measure(harness, kind, given.count, partial(spent_by_backends, databases, url)))
                 print(kind, {name: round(value, 1) for name, value in found[kind][-1].items()}, flush=True)
     for kind, rows in found.items():
         row = {name: median(one[name] for one in rows) for name in rows[0]}

@@ -89,7 +89,7 @@ class Busy(Slow):
         return ViewRows()
 
 
-async def test_views_that_wait_to_be_read_share_one_tenth_of_the_loop_s_time() -> None:
+async def test_views_that_wait_to_be_read_share_one_twentieth_of_the_loop_s_time() -> None:
     feeds = feeds_of_nothing()
     loop = asyncio.get_running_loop()
     feed = await feeds.open("counts", Busy)
@@ -104,8 +104,8 @@ async def test_views_that_wait_to_be_read_share_one_tenth_of_the_loop_s_time() -
     await feeds.turn()
     rests = [one.due_at - loop.time() for one in (feed, *others)]
 
-    assert 0.4 < alone <= 1
-    assert 1.5 < max(rests) <= 3
+    assert 0.8 < alone <= 2
+    assert 3 < max(rests) <= 6
 
 
 async def test_what_others_do_while_a_view_waits_is_not_counted_as_its_time() -> None:

@@ -1,6 +1,7 @@
 """What commits changed since it was last looked at: the tasks as they are now, for all views together."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
@@ -63,47 +64,85 @@ class Round:
         return self._ranked[key]
 
 
+class _Told(NamedTuple):
+    """The tasks of one commit, and the version that each had then."""
+
+    tasks: list[Task]
+    versions: list[int]
+
+
+_Noted = tuple[Task, int]
+"""A task, and its version when it was told: the writer goes on with the same object."""
+
+
 class ChangeCollector:
-    """Gathers what commits changed until it is taken."""
+    """Gathers what commits changed until it is taken.
+
+    In a drain a task changes three times between two rounds, and every commit is noted in the engine's own time: so
+    that takes no more than a list of versions, and which change was a task's last is found once a round.
+    """
 
     def __init__(self) -> None:
-        self._tasks: dict[TaskId, ToldTask] = {}
+        self._told: list[_Told] = []
+        self._noted: dict[TaskId, _Noted] = {}
+        """What was told, by task, as far as it was looked through."""
         self._gone: dict[TaskId, str] = {}
-        self._waited: dict[TaskId, tuple[ToldTask, int]] = {}
+        self._waited: dict[TaskId, tuple[_Noted, int]] = {}
         """What was left by the last round, and for how many."""
 
+    def __bool__(self) -> bool:
+        return bool(self._told or self._noted or self._gone)
+
     def __len__(self) -> int:
-        return len(self._tasks) + len(self._gone)
+        self._look_through()
+        return len(self._noted) + len(self._gone)
+
+    def is_over(self, most: int) -> bool:
+        """Return whether more than `most` tasks have changed."""
+        told = sum(len(one.tasks) for one in self._told)
+        return told + len(self._noted) + len(self._gone) > most and len(self) > most
 
     def note(self, batch: Batch) -> None:
         """Note what a commit changed; what comes late is left out."""
         changes = batch.tasks
         if batch.late:
             changes = [change for place, change in enumerate(changes) if place not in batch.late]
-        self._tasks.update([(task.id, ToldTask(task)) for task, _ in changes])
-        self._tasks.update([(task.id, ToldTask(task)) for task in batch.touched])
+        if tasks := [change.task for change in changes] + batch.touched:
+            self._told.append(_Told(tasks, [task.version for task in tasks]))
         self._gone.update(batch.pruned)
 
     def clear(self) -> None:
         """Forget everything."""
-        self._tasks, self._gone, self._waited = {}, {}, {}
+        self._told, self._noted, self._gone, self._waited = [], {}, {}, {}
 
     def take(self) -> Round:
         """Return what is to be shown, and forget it.
 
         A task that the writer has moved on is left: its commit is under way, and what it does is told next.
         """
-        taken = {task_id: told for task_id, told in self._tasks.items() if told.task.version == told.version}
-        left = self._tasks.keys() - taken.keys()
-        waited: dict[TaskId, tuple[ToldTask, int]] = {}
-        for task_id in left:
-            told = self._tasks[task_id]
-            before, rounds = self._waited.get(task_id, (told, 0))
-            waited[task_id] = told, rounds + 1 if before is told else 1
-        self._waited = waited
-        self._tasks = {task_id: told for task_id, (told, _) in waited.items()}
+        self._look_through()
+        taken: dict[TaskId, ToldTask] = {}
+        left: dict[TaskId, _Noted] = {}
+        for task_id, noted in self._noted.items():
+            task, version = noted
+            if task.version == version:
+                taken[task_id] = ToldTask(task)
+            else:
+                left[task_id] = noted
+        self._waited = {task_id: (noted, self._rounds_of(task_id, noted) + 1) for task_id, noted in left.items()}
+        self._noted = left
         gone, self._gone = self._gone, {}
         return Round(taken, gone)
+
+    def _look_through(self) -> None:
+        for tasks, versions in self._told:
+            self._noted.update(zip([task.id for task in tasks], zip(tasks, versions, strict=True), strict=True))
+        self._told = []
+
+    def _rounds_of(self, task_id: TaskId, noted: _Noted) -> int:
+        """Return for how many rounds it has waited since it was told so."""
+        before, rounds = self._waited.get(task_id, (noted, 0))
+        return rounds if before is noted else 0
 
     @property
     def has_lost(self) -> bool:

@@ -11,11 +11,12 @@ from treadle_server.services.base import Interval
 INTERVAL = 0.1
 """Seconds between two rounds, unless they take much."""
 
-LONGEST_INTERVAL = 0.2
-"""Seconds between two rounds whatever they take: what dashboards show stays less than a quarter of a second old."""
+LONGEST_INTERVAL = 0.17
+"""Seconds between two rounds whatever they take: what dashboards show stays less than a quarter of a second old, with
+the 40 to 70 ms that a commit takes to be told, sent and read in a drain."""
 
-SHARE = 20
-"""In between, rounds take at most a twentieth of the event loop's time."""
+SHARE = 50
+"""In between, rounds take at most a fiftieth of the event loop's time; sending what they tell takes as much again."""
 
 MOST = 5_000
 """Tasks of one round; when more have changed, the windows are read anew, which holds nobody up."""
@@ -44,7 +45,7 @@ class Corrections(Interval):
         """Note what a commit changed."""
         is_first = not self._changes
         self._changes.note(batch)
-        if len(self._changes) > MOST:
+        if self._changes.is_over(MOST):
             self.clear()
             self._lose()
         elif is_first and self._changes:

@@ -32,9 +32,9 @@ INTERVAL = 0.1
 MOST_BYTES = 4 * 1024 * 1024
 """Rows of one push; more are sent in several, so that no frame is larger than a client takes."""
 
-SHARE = 10
-"""Views are read so seldom that reading takes at most a tenth of the event loop's time, all that wait for it together:
-four views of twenty dashboards cost a drain on PostgreSQL a third when each had a tenth for itself.
+SHARE = 20
+"""Views are read so seldom that reading takes at most a twentieth of the event loop's time, all that wait for it
+together: four views of twenty dashboards cost a drain on PostgreSQL a third when each had a tenth for itself.
 
 Counted is what a read's own steps take, 1.5 to 6 ms, not the 10 to 120 that it lasts in a drain: a tenth of those made
 what is shown up to six seconds old. The quicker of a view's last two reads counts: the first has statements to build.
