@@ -17,8 +17,8 @@ MOST_WAITING = 20_000
 """Tasks that wait for the writer at most; beyond, submitters are told to come back (429) before memory grows."""
 
 LARGE_SHARE = 5
-"""So many times as many tasks may wait that are of commands with more than a batch: a request may bring 10,000 tasks, each
-with what it waits for, and several people may hand in a flow at once."""
+"""So many times as many tasks may wait that are of commands with more than a batch: a request may bring 10,000 tasks,
+each with what it waits for, and several people may hand in a flow at once."""
 
 _FOLLOWING = (ReportMany, Submit, SubmitEach)
 """Commands that may be applied while the batch before is written; others would have to read, and so wait for it."""
