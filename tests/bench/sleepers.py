@@ -1,54 +1,52 @@
-"""Ten thousand tasks that sleep: what they cost while they do, and how late they wake.
+"""Ten thousand tasks that sleep: what they cost the server while they do, and how late they wake.
 
-`python -m tests.bench.sleepers [--tasks 10000] [--over SECONDS] [--database URL]` prints it; nothing holds it to a
-number. All wake at the same moment, or `--over` so many seconds one after the other.
+`python -m tests.bench.sleepers [--tasks 10000] [--over SECONDS] [--database sqlite|postgres]` prints it; nothing holds
+it to a number. All wake at the same moment, or `--over` so many seconds one after the other. Server and worker are
+processes of their own, as they are where it matters.
 """
 
 import argparse
 import asyncio
-import os
-import tempfile
 import time
-from pathlib import Path
+from typing import Any
 
-from treadle import Client, Context, Worker, task
-from treadle_bench.machine import memory_of
-from treadle_server.testing import serve
+from tests.bench.naps import sleeper
+from tests.bench.report import show
+from tests.bench.site import Site, databases, open_site
+from treadle import Client
 
 LENGTH = 20.0
 """Seconds from the first submit until all are to wake."""
 
-
-@task
-async def sleeper(ctx: Context, at: float) -> float:
-    """Sleep until an instant, and return how late it was."""
-    await ctx.sleep(max(0.0, at - time.time()))
-    return time.time() - at
+LOOK = 3.0
+"""Seconds for which the server is watched while all sleep."""
 
 
-async def main(tasks: int, url: str, over: float) -> None:
-    """Submit them, wait until all sleep, and see them wake."""
-    async with serve(url) as server, Client(server.url, server.token) as client:
-        worker = Worker([sleeper], url=server.url, token=server.token, concurrency=200)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(worker.run_async())
-            await worker.ready.wait()
-            before = memory_of(os.getpid()).own
+async def measure(kind: str, tasks: int, over: float) -> None:
+    """Put them to sleep, see what they cost, and see them wake."""
+    with databases(kind) as database:
+        async with open_site(database) as site:
+            await site.client.register(sleeper)
+            await site.open_workers("tests.bench.naps", 1, concurrency=200)
+            before = site.process.memory_info().rss
             at = time.time() + LENGTH
             moments = [at + over * n / tasks for n in range(tasks)]
-            handles = await client.submit_many([sleeper.bind(at=moment) for moment in moments], wait=True)
-            asleep_at = await _all_asleep(client, tasks)
-            grown = memory_of(os.getpid()).own - before
-            used = time.process_time()
-            await asyncio.sleep(max(0.0, min(3.0, at - time.time() - 1.0)))
-            idle = time.process_time() - used
+            handles = await site.client.submit_many([sleeper.bind(at=moment) for moment in moments], wait=True)
+            asleep_after = await _all_asleep(site.client, tasks) - (at - LENGTH)
+            grown = site.process.memory_info().rss - before
+            found = {"asleep after s": asleep_after, "MB before": before / 1e6, "MB more": grown / 1e6}
+            found |= await _while_asleep(site, at)
             late = sorted([await handle.result() for handle in handles])
-            worker.stop()
-    print(f"{tasks} tasks asleep {asleep_at - (at - LENGTH):.1f} s after the first submit")
-    print(f"{before:.0f} MB before them, {grown:.0f} MB more while they slept: the server, its worker and the client")
-    print(f"while they slept the process used {idle:.2f} s of processor time in 3 s")
-    places = {"p50": tasks // 2, "p99": tasks * 99 // 100, "worst": tasks - 1}
-    print("woken late:", ", ".join(f"{name} {late[place]:.2f} s" for name, place in places.items()))
+    places = {"p50 s": tasks // 2, "p99 s": tasks * 99 // 100, "worst s": tasks - 1}
+    show(f"{tasks:,} tasks that sleep on {kind}", [found], {name: late[place] for name, place in places.items()})
+
+
+async def _while_asleep(site: Site, at: float) -> dict[str, Any]:
+    """Return the processor time that the server takes while all sleep."""
+    used = site.cpu_seconds()
+    seconds = max(0.0, min(LOOK, at - time.time() - 1.0))
+    await asyncio.sleep(seconds)
+    return {"processor s": site.cpu_seconds() - used, "watched s": seconds}
 
 
 async def _all_asleep(client: Client, tasks: int) -> float:
@@ -60,8 +58,7 @@ async def _all_asleep(client: Client, tasks: int) -> float:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=10_000)
-    parser.add_argument("--database", help="a URL; a file of its own unless given")
+    parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--over", type=float, default=0.0, help="seconds from the first that wakes to the last")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        asyncio.run(main(given.tasks, given.database or f"sqlite:///{Path(directory) / 'bench.db'}", given.over))
+    asyncio.run(measure(given.database, given.tasks, given.over))

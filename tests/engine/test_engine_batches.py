@@ -165,6 +165,19 @@ async def test_beyond_its_bound_the_queue_of_the_writer_refuses_with_retry_after
         assert await count_tasks(shop) == 20 - len(refused)
 
 
+async def test_a_large_submit_that_waits_turns_away_large_ones_and_nobody_who_has_few_tasks(store, clock) -> None:
+    engine = Engine(store, clock=clock, most_rows=3, most_waiting=5)
+    shop = Shop(engine)
+    async with engine.running():
+        await shop.register()
+        large = [shop.submit(6) for _ in range(6)]
+        answers = await asyncio.gather(*large, shop.submit(), shop.submit(), return_exceptions=True)
+
+        refused = [i for i, answer in enumerate(answers) if isinstance(answer, TooManyRequests)]
+        assert refused == [5]
+        assert await count_tasks(shop) == 32
+
+
 async def test_g11_two_engines_on_one_database_hand_each_task_out_once(database_url, shop) -> None:
     other_store = SqlStore(database_url)
     await other_store.open()

@@ -16,6 +16,10 @@ MOST_ROWS = 1000
 MOST_WAITING = 20_000
 """Tasks that wait for the writer at most; beyond, submitters are told to come back (429) before memory grows."""
 
+LARGE_SHARE = 5
+"""So many times as many tasks may wait that are of commands with more than a batch: a request may bring 10,000 tasks,
+each with what it waits for, and several people may hand in a flow at once."""
+
 _FOLLOWING = (ReportMany, Submit, SubmitEach)
 """Commands that may be applied while the batch before is written; others would have to read, and so wait for it."""
 
@@ -28,16 +32,33 @@ class CommandQueue:
         """Tasks that one batch has at most, unless one command has more."""
         self._most_waiting = most_waiting
         self._pending: deque[Pending] = deque()
-        self.rows = 0
-        """Tasks that wait to be written."""
+        self._rows = 0
+        """Tasks that wait to be written, but for those of large commands."""
+        self._large_rows = 0
+        """Those of commands that have more than a batch: who puts in many tasks turns away nobody who has few."""
 
     def __bool__(self) -> bool:
         return bool(self._pending)
 
     @property
-    def is_full(self) -> bool:
-        """Whether what comes now is to come back later."""
-        return self.rows >= self._most_waiting
+    def rows(self) -> int:
+        """Return how many tasks wait to be written."""
+        return self._rows + self._large_rows
+
+    def is_full(self, command: Command[Any]) -> bool:
+        """Return whether a command that comes now is to come back later: too much of its kind, large or not, waits."""
+        if self._is_large(command.rows):
+            return self._large_rows >= LARGE_SHARE * self._most_waiting
+        return self._rows >= self._most_waiting
+
+    def _is_large(self, rows: int) -> bool:
+        return rows > self.most_rows
+
+    def _count(self, rows: int, sign: int) -> None:
+        if self._is_large(rows):
+            self._large_rows += sign * rows
+        else:
+            self._rows += sign * rows
 
     @property
     def may_follow(self) -> bool:
@@ -48,7 +69,7 @@ class CommandQueue:
         """Let a command wait; return what its answer will be."""
         pending = Pending(command, asyncio.get_running_loop().create_future())
         self._pending.append(pending)
-        self.rows += pending.rows
+        self._count(pending.rows, 1)
         return pending.answer
 
     def take(self, *, following: bool = False) -> list[Pending]:
@@ -62,7 +83,7 @@ class CommandQueue:
             if following and not self.may_follow:
                 break
             pending = self._pending.popleft()
-            self.rows -= pending.rows
+            self._count(pending.rows, -1)
             rows += pending.rows
             if not pending.answer.cancelled():
                 taken.append(pending)
@@ -71,4 +92,5 @@ class CommandQueue:
     def put_back(self, batch: Sequence[Pending]) -> None:
         """Let commands wait again, before all others."""
         self._pending.extendleft(reversed(batch))
-        self.rows += sum(pending.rows for pending in batch)
+        for pending in batch:
+            self._count(pending.rows, 1)

@@ -103,7 +103,7 @@ class Engine:
 
         Raises what the command refuses with, `TooManyRequests` when too much waits already, and `StoreUnavailable`.
         """
-        if self._queue.is_full:
+        if self._queue.is_full(command):
             raise TooManyRequests(f"{self._queue.rows} tasks wait to be written; try again soon", retry_after=1)
         if self._closing:
             raise StoreUnavailable("the server is going away; try again", retry_after=1)

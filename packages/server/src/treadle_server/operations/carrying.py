@@ -44,7 +44,10 @@ async def carried_by(ctx: OperationContext, tasks: Iterable[Task]) -> dict[TaskI
     waited = [task for task in asked if task.unmet is not None]
     stepped = [task.seq for task in asked if 0 < task.steps <= MOST_STEPS]
     async with ctx.engine.store.read() as connection:
-        found = {task.id: await depended(connection, task.seq, most_bytes=MOST_BYTES) for task in waited}
+        found = {}
+        if waited:
+            listed_of = await depended(connection, [task.seq for task in waited], most_bytes=MOST_BYTES)
+            found = {task.id: listed_of[task.seq] for task in waited}
         kept = {}
         if stepped:
             kept = await of_tasks(connection, stepped, most_each=MOST_STEP_TEXT, most_in_all=MOST_TEXT_AT_ONCE)

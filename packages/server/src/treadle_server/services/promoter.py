@@ -12,6 +12,9 @@ from treadle_server.store.read.due import next_due, next_token
 LONGEST_SLEEP = 1.0
 """Seconds: the poll behind the wake-up."""
 
+MOST_PORTIONS = 10
+"""Portions of what is due that are promoted before it is looked whether a limit has a token."""
+
 
 class Promoter(Interval):
     """Sleeps until the next task is due, or token; one that is due earlier and comes later shortens the sleep."""
@@ -33,6 +36,12 @@ class Promoter(Interval):
                 self.wake()
                 return
 
+    async def _promote(self) -> None:
+        """Promote what is due, in portions. Of many that wake at once no more is asked than whether all were there."""
+        for _ in range(MOST_PORTIONS):
+            if await self._engine.run(PromoteDue()) < PromoteDue.rows:
+                return
+
     async def turn(self) -> float:
         """Promote what is due, let lines go on that have a token, and return how long nothing else will be.
 
@@ -47,7 +56,7 @@ class Promoter(Interval):
         now = self._engine.clock.now()
         is_due, is_open = (at is not None and at <= now for at in (self._next, opens_at))
         if is_due:
-            await self._engine.run(PromoteDue())
+            await self._promote()
         if is_open:
             await self._engine.run(OpenLimits())
         if is_due or is_open:

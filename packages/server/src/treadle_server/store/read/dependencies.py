@@ -1,8 +1,10 @@
 """What a task waits for: the tasks by name, and their results as a claim carries them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, cast
 
 import orjson
@@ -52,20 +54,29 @@ def _of_tasks(dialect: Dialect, *, with_results: bool) -> Select[Any]:
     )
 
 
-async def depended(connection: AsyncConnection, seq: int, *, most_bytes: int) -> tuple[list[Depended], bool]:
-    """Return the tasks that a task waits for, and whether their results and errors were left out.
+async def depended(
+    connection: AsyncConnection, seqs: Collection[int], *, most_bytes: int
+) -> dict[int, tuple[list[Depended], bool]]:
+    """Return by task the tasks that it waits for, and whether their results and errors were left out.
 
-    They are when they have more than `most_bytes` in all, as text, at all the places where they stand.
+    They are when they have more than `most_bytes` in all, as text, at all the places where they stand. However many
+    tasks are asked for, it is two statements: one for each was most of what a task of a wide flow cost.
     """
     dialect = cast("Dialect", connection.dialect.name)
-    seqs = {"seqs": bound(dialect, [seq])}
-    sizes = (await connection.execute(_of_tasks(dialect, with_results=False), seqs)).all()
-    found = [_depended(*row[1:4]) for row in sizes]
-    is_left_out = sum(row[-1] * len(one.places) for row, one in zip(sizes, found, strict=True)) > most_bytes
-    if not is_left_out:
-        rows = (await connection.execute(_of_tasks(dialect, with_results=True), seqs)).all()
-        found = [_depended(*row[1:]) for row in rows]
-    return found, is_left_out
+    found: dict[int, tuple[list[Depended], bool]] = {seq: ([], False) for seq in seqs}
+    sizes = (await connection.execute(_of_tasks(dialect, with_results=False), {"seqs": bound(dialect, seqs)})).all()
+    for seq, rows in groupby(sizes, key=itemgetter(0)):
+        total, listed = 0, []
+        for row in rows:
+            listed.append(_depended(*row[1:4]))
+            total += row[-1] * len(listed[-1].places)
+        found[seq] = (listed, total > most_bytes)
+    small = [seq for seq, (listed, is_left_out) in found.items() if listed and not is_left_out]
+    if small:
+        whole = await connection.execute(_of_tasks(dialect, with_results=True), {"seqs": bound(dialect, small)})
+        for seq, of_one in groupby(whole.all(), key=itemgetter(0)):
+            found[seq] = ([_depended(*row[1:]) for row in of_one], False)
+    return found
 
 
 def _depended(id_: Any, status: str, places: str, error: str | None = None, result: str | None = None) -> Depended:

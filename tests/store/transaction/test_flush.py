@@ -1,0 +1,67 @@
+"""Many rows that changed alike are written together, as they would be one by one, and each only from where it was."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from treadle.wire.status import Reason, Status
+from treadle_server.store.base import LostUpdate
+from treadle_server.store.read.tasks import by_ids
+from treadle_server.store.transaction.flush import task_values, update_tasks
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """An empty database: on PostgreSQL they are written in another way."""
+    return f"sqlite:///{tmp_path / 'treadle.db'}"
+
+
+COUNT = 150
+"""More than one statement has."""
+
+
+async def changed(shop, clock):
+    """Return tasks as they stand after all kinds of changes, each with its values before."""
+    tasks = await shop.submit(COUNT)
+    found = []
+    for n, task in enumerate(tasks):
+        before = task_values(task)
+        task.status, task.version = Status.SCHEDULED, 2
+        task.due_at = clock.now() + timedelta(seconds=n)
+        task.reason, task.error = (Reason.SUSPENDED, None) if n % 2 else (None, "x ü")
+        task.next_retry_at = clock.now() if n % 3 else None
+        task.goes_first, task.usage = n % 5 == 0, 1.5
+        task.checkpoint = '{"a": 1}' if n % 7 else None
+        found.append((task, before))
+    return found
+
+
+async def test_many_rows_are_written_as_they_are(shop, clock) -> None:
+    tasks = await changed(shop, clock)
+
+    async with shop.engine.store.write() as tx:
+        await update_tasks(tx, tasks)
+
+    async with shop.engine.store.read() as connection:
+        stored = await by_ids(connection, [task.id for task, _ in tasks])
+    assert [task_values(stored[task.id]) for task, _ in tasks] == [task_values(task) for task, _ in tasks]
+
+
+async def test_a_row_that_is_no_longer_where_it_was_fails_them_all(shop, clock) -> None:
+    tasks = await shop.submit(COUNT)
+    written = []
+    for n, task in enumerate(tasks):
+        # The last one was, as far as this writer knows, in a run that it never had.
+        task.run_id = -1 if n < COUNT - 1 else 0
+        before = task_values(task)
+        task.status = Status.SCHEDULED
+        written.append((task, before))
+
+    with pytest.raises(LostUpdate, match=f"1 of {COUNT}"):
+        async with shop.engine.store.write() as tx:
+            await update_tasks(tx, written)
+
+    async with shop.engine.store.read() as connection:
+        stored = await by_ids(connection, [task.id for task in tasks])
+    assert {task.status for task in stored.values()} == {Status.PENDING}
