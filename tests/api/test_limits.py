@@ -72,6 +72,7 @@ async def test_what_is_no_limit_is_refused_and_changes_nothing_g9(lab: Room, bod
         ([{"name": "api", "weight": 2}], "validation-error"),
         ([{"name": "api", "weight": 0}], "validation-error"),
         ([{"name": "a/b"}], "validation-error"),
+        ([{"name": ".."}], "validation-error"),
         ([{"name": "api", "key": ""}], "validation-error"),
         ([{"name": "api", "key": str(n)} for n in range(5)], "validation-error"),
     ],
@@ -90,6 +91,16 @@ async def test_a_task_or_a_job_whose_limits_can_not_be_is_refused_and_changes_no
 
     assert (await lab.client.get("/v1/tasks")).json()["total"] == 0
     assert problem(await lab.client.get("/v1/rooms/lab/jobs/lab:tasks:limited")) == "job-not-found"
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+async def test_a_registration_makes_no_limit_whose_path_would_lead_elsewhere_g9(lab: Room, name) -> None:
+    job = {"category": "tasks", "name": "limited", "retain": True, "limits": [{"name": name, "concurrency": 1}]}
+
+    refused = await lab.client.put("/v1/rooms/lab/jobs", json=job)
+
+    assert problem(refused) == "validation-error"
+    assert (await lab.client.get("/v1/rooms/lab/limits")).json()["total"] == 0
 
 
 async def test_a_registration_makes_the_limits_that_are_missing_and_changes_none(lab: Room) -> None:

@@ -57,6 +57,12 @@ async def test_a_worker_warns_of_a_limit_that_allows_something_else_and_leaves_i
     )
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "nul\0", "\ud800"])
+async def test_what_no_limit_is_called_is_refused_before_anything_is_sent(client: Client, name: str) -> None:
+    with pytest.raises(errors.InvalidArguments, match="a limit's name has 1 to 255 characters"):
+        await client.set_limit(name, concurrency=1)
+
+
 async def test_a_submit_names_limits_and_does_not_set_them(client: Client) -> None:
     await client.set_limit("gpu", concurrency=1)
 

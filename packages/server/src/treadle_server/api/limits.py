@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from treadle.wire.limits import LimitPut
+from treadle.wire.limits import LimitPut, check_limit_name
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.engine.commands import DeleteLimit
@@ -14,10 +14,10 @@ from treadle_server.operations.limits import set_limit, shown_limit, shown_limit
 
 def _name(call: Call) -> str:
     """Return the limit's name from the path. Raises `ValidationFailed`."""
-    name = call.path("name")
-    if not 0 < len(name) <= 255 or not name.isprintable() or "/" in name:
-        raise ValidationFailed("name: a limit's name has 1 to 255 characters, no '/' and no control characters")
-    return name
+    try:
+        return check_limit_name(call.path("name"))
+    except ValueError as error:
+        raise ValidationFailed(f"name: {error}") from None
 
 
 async def put(call: Call) -> Response:

@@ -2,7 +2,8 @@
 
 from treadle.client.limit import Limit
 from treadle.client.requests import Listing, Requester, path_part
-from treadle.wire.limits import LimitItem, OnFull
+from treadle.errors import InvalidArguments
+from treadle.wire.limits import LimitItem, OnFull, check_limit_name
 from treadle.wire.names import GLOBAL
 
 
@@ -10,6 +11,7 @@ class Limiting(Requester):
     """The part of `Client` that is about limits.
 
     Every method raises `ConnectionFailed` and the server's `ProblemError`: `LimitNotFound`, `LimitInUse`, `Forbidden` …
+    One that is given what no limit can be called raises `InvalidArguments`.
     """
 
     def limits(self, room: str = GLOBAL, *, limit: int | None = None, offset: int = 0) -> Listing[LimitItem]:
@@ -47,5 +49,12 @@ class Limiting(Requester):
 
 
 def limit_path(room: str, name: str) -> str:
-    """Return the path at which a room's limit is read, set and deleted, its names quoted."""
+    """Return the path at which a room's limit is read, set and deleted, its names quoted.
+
+    Raises `InvalidArguments` for what no limit is called, which would lead elsewhere.
+    """
+    try:
+        check_limit_name(name)
+    except ValueError as error:
+        raise InvalidArguments(f"{name!r}: {error}") from None
     return f"/v1/rooms/{path_part(room)}/limits/{path_part(name)}"

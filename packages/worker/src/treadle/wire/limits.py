@@ -14,13 +14,16 @@ Cap = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 """How much a limit allows."""
 
 
-def _no_slash(text: str) -> str:
-    if "/" in text or not text.isprintable():
-        raise ValueError("a limit's name has no '/' and no control characters")
+def check_limit_name(text: str) -> str:
+    """Return the name of a limit. Raises `ValueError` unless it can stand in a path, where `.` and `..` lead away."""
+    if not 0 < len(text) <= 255 or not text.isprintable() or "/" in text or text in {".", ".."}:
+        raise ValueError(
+            "a limit's name has 1 to 255 characters, no '/' and no control characters, and is not '.' or '..'"
+        )
     return text
 
 
-LimitTitle = Annotated[Text, AfterValidator(_no_slash)]
+LimitTitle = Annotated[Text, AfterValidator(check_limit_name)]
 """A limit's name."""
 
 
