@@ -13,7 +13,7 @@ from treadle_server.store.transaction.flush import task_values, update_tasks
 
 @pytest.fixture
 def database_url(tmp_path: Path) -> str:
-    """An empty database: on PostgreSQL they are written in another way."""
+    """An empty database, whose driver counts the rows that it has written."""
     return f"sqlite:///{tmp_path / 'treadle.db'}"
 
 

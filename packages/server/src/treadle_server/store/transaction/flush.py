@@ -1,7 +1,7 @@
 """What the writer writes: rows in bulk, each update guarded by the status and the run that it leaves."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from itertools import compress
 from operator import attrgetter, is_not
@@ -13,8 +13,6 @@ from treadle.wire.ids import WorkerId
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
 from treadle_server.domain.tasks import TASK_FIELDS, Hold, Task
 from treadle_server.store.base import LostUpdate, Tx
-from treadle_server.store.sqlite.rows import micros
-from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import (
     holds,
     job_schemas,
@@ -28,7 +26,6 @@ from treadle_server.store.tables import (
 from treadle_server.store.transaction import hot
 from treadle_server.store.transaction.rows import insert_rows, update_rows
 from treadle_server.store.transaction.tags import insert_tags, update_tags
-from treadle_server.store.types import Instant
 
 task_values = attrgetter(*TASK_FIELDS)
 """All of a task's values, in the order of the columns; what an update is compared with."""
@@ -65,47 +62,6 @@ def _update_of(shape: tuple[str, ...]) -> Update:
     )
 
 
-async def _write(tx: Tx, shape: tuple[str, ...], rows: list[dict[str, Any]]) -> int:
-    """Write rows that changed in the same columns; return how many were there to be written, or -1."""
-    if isinstance(tx.connection, InlineConnection) and len(rows) > 1:
-        names = ("_seq", "_status", "_run", *shape)
-        spoken = [[say(row[name]) for name, say in zip(names, _said(shape), strict=True)] for row in rows]
-        return tx.connection.run_together(_together(shape), (), spoken)
-    return (await tx.connection.execute(_update_of(shape), rows)).rowcount
-
-
-@cache
-def _together(shape: tuple[str, ...]) -> str:
-    """Return SQLite's statement for many rows."""
-    values = ", ".join(f"{name} = v.column{i}" for i, name in enumerate(shape, 4))
-    # Names of columns; every value is bound.
-    return (
-        f"UPDATE tasks SET {values} FROM {{rows}} AS v"  # noqa: S608
-        " WHERE seq = v.column1 AND status = v.column2 AND run_id = v.column3"
-    )
-
-
-@cache
-def _said(shape: tuple[str, ...]) -> list[Callable[[Any], Any]]:
-    """Return what turns the values of such a row into what SQLite's driver takes."""
-    return [_SAID.get(name, _as_is) for name in ("seq", "status", "run_id", *shape)]
-
-
-def _as_is(value: Any) -> Any:
-    return value
-
-
-def _unless_none(say: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else say(value)
-
-
-_SAID: dict[str, Callable[[Any], Any]] = {
-    "status": str,
-    "reason": _unless_none(str),
-    **{column.name: _unless_none(micros) for column in tasks.c if isinstance(column.type, Instant)},
-}
-
-
 async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) -> None:
     """Write what differs between each task and its values before; tasks that changed alike share a statement.
 
@@ -126,10 +82,10 @@ async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) 
             row |= {"_seq": task.seq, "_status": before[_STATUS], "_run": before[_RUN]}
             shapes[shape].append(row)
     for shape, rows in shapes.items():
-        written = await _write(tx, shape, rows)
+        result = await tx.connection.execute(_update_of(shape), rows)
         # asyncpg does not count the rows of an executemany; there they are locked since they were read.
-        if 0 <= written != len(rows):
-            raise LostUpdate(f"{len(rows) - written} of {len(rows)} tasks were changed by another writer")
+        if 0 <= result.rowcount != len(rows):
+            raise LostUpdate(f"{len(rows) - result.rowcount} of {len(rows)} tasks were changed by another writer")
     await update_tags(tx, retagged)
 
 
