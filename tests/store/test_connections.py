@@ -1,6 +1,7 @@
 """Connections that read."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import asyncpg
 import pytest
@@ -32,6 +33,58 @@ async def test_what_the_database_closed_is_lent_to_nobody(postgres_database: str
 
         async with store.read() as connection:
             assert await connection.scalar(text("SELECT pg_backend_pid()")) != pid
+    finally:
+        await store.close()
+
+
+@pytest.mark.postgres
+async def test_the_next_transaction_has_the_connection_of_the_last_unless_it_was_closed_or_failed(
+    postgres_database: str,
+) -> None:
+    store = SqlStore(postgres_database)
+    await store.open()
+    try:
+        driver = await written_by(store)
+        assert await written_by(store) is driver
+
+        closed = asyncio.Event()
+        driver.add_termination_listener(lambda _: closed.set())
+        other = await asyncpg.connect(postgres_database)
+        assert await other.fetchval("SELECT pg_terminate_backend($1)", driver.get_server_pid())
+        await other.close()
+        async with asyncio.timeout(PATIENCE):
+            await closed.wait()
+        after = await written_by(store)
+        assert after is not driver
+
+        with pytest.raises(StoreUnavailable):
+            async with store.write():
+                after.terminate()
+        assert await written_by(store) is not after
+    finally:
+        await store.close()
+
+
+async def written_by(store: SqlStore) -> asyncpg.Connection:
+    """Return the driver's connection of a transaction."""
+    async with store.write() as tx:
+        await tx.connection.execute(text("SELECT 1"))
+        return (await tx.connection.open())[1]
+
+
+@pytest.mark.postgres
+async def test_who_waits_for_a_connection_has_the_first_that_is_free(postgres_database: str) -> None:
+    store = SqlStore(postgres_database)
+    await store.open()
+    try:
+        async with AsyncExitStack() as longest:
+            await longest.enter_async_context(store.write())
+            async with store.write():
+                waiting = asyncio.ensure_future(written_by(store))
+                await asyncio.sleep(0)
+                assert not waiting.done()
+            async with asyncio.timeout(PATIENCE):
+                await waiting
     finally:
         await store.close()
 

@@ -246,12 +246,16 @@ def postgres_readers(url: URL, *, is_pooled: bool = False) -> AsyncEngine:
     return engine if is_pooled else engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
+WRITERS = 2
+"""PostgreSQL: connections that write, one for the engine's batches, one for the services beside it."""
+
+
 def postgres_writer(url: URL, *, is_pooled: bool = False) -> AsyncEngine:
-    """Return an engine for what writes: a connection for the engine's batches, one for the services beside it.
+    """Return an engine of `WRITERS` connections.
 
     Of `is_pooled` each transaction has to begin with the settings of `WRITING`: SQLAlchemy begins none of them.
     """
-    return postgres_engine(url, size=2, is_pooled=is_pooled, settings=_POSTGRES | WRITING)
+    return postgres_engine(url, size=WRITERS, is_pooled=is_pooled, settings=_POSTGRES | WRITING)
 
 
 def _begin_with(settings: Mapping[str, str], connection: Connection) -> None:
