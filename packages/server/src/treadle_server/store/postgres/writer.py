@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -262,3 +262,8 @@ class PostgresWriter:
         if kept is not None:
             await kept.close()
         await self._engine.dispose()
+
+
+async def _driver_of(connection: AsyncConnection) -> "asyncpg.Connection[Any]":
+    raw = await connection.get_raw_connection()
+    return cast("asyncpg.Connection[Any]", raw.driver_connection)
