@@ -1,6 +1,7 @@
 """Commits whose answer is lost: done in the database, and nobody was told (G1, G2, G6, G7)."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -36,6 +37,10 @@ ASKED = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 DONE = b"C\x00\x00\x00\x0bCOMMIT\x00"
 """A simple query of PostgreSQL's protocol, and what the server answers when it is done."""
 
+LONE = re.compile(rb"(__asyncpg_stmt_[^\x00]+\x00)[^\x00]*believed AS")
+LONE_DONE = b"C\x00\x00\x00\x0dSELECT 1\x00"
+"""How a statement that is a transaction by itself is named, and the answer when it is committed."""
+
 
 class Cutter:
     """Passes bytes to PostgreSQL; when it is armed, it breaks a connection whose commit is done and not yet told."""
@@ -56,16 +61,21 @@ class Cutter:
         both = {writer, to_database}
         self._writers |= both
         asked = asyncio.Event()
+        lone: set[bytes] = set()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._ask(reader, to_database, asked))
+            group.create_task(self._ask(reader, to_database, asked, lone))
             group.create_task(self._answer(from_database, writer, to_database, asked))
         self._writers -= both
 
-    async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: asyncio.Event) -> None:
+    async def _ask(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: asyncio.Event, lone: set[bytes]
+    ) -> None:
         try:
             while data := await reader.read(65536):
-                if self.is_armed and data.endswith(ASKED):
+                is_lone = data.startswith(b"B") and any(name in data for name in lone)
+                if self.is_armed and (is_lone or data.endswith(ASKED)):
                     asked.set()
+                lone.update(LONE.findall(data))
                 writer.write(data)
         except ConnectionError:
             return
@@ -81,7 +91,7 @@ class Cutter:
     ) -> None:
         try:
             while data := await reader.read(65536):
-                if asked.is_set() and DONE in data:
+                if asked.is_set() and (DONE in data or LONE_DONE in data):
                     self.cuts += 1
                     return
                 writer.write(data)
