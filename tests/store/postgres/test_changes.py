@@ -144,6 +144,27 @@ async def test_a_change_that_began_before_another_came_to_write_is_not_done_g11(
     assert await kept(other) == {}
 
 
+async def test_a_change_that_began_before_its_server_wrote_alone_again_is_not_done_g11(
+    store, other, postgres_database
+) -> None:
+    """Others came and went meanwhile: what was believed of the queue is not known to be so."""
+    await other.execute("CREATE TABLE test_gate (n int)")
+    async with other.transaction():
+        await other.execute("LOCK TABLE test_gate")
+        gate = Part("gate", "INSERT INTO test_gate SELECT * FROM unnest($1::int[])", ([1],), 1)
+        done = asyncio.ensure_future(do(store, numbered(gate, part(["test 1"]))))
+        await waiting(postgres_database, "WITH gate")  # as a statement locks its tables before it looks at any row
+        await joined(postgres_database)
+        async with store.write():
+            pass  # finds out
+        await store.seek_exclusive()
+
+    with pytest.raises(LostUpdate):
+        await done
+    assert await kept(other) == {}
+    await other.execute("DROP TABLE test_gate")
+
+
 async def test_who_would_write_too_waits_for_a_change_that_stands_alone_g11(store, other, postgres_database) -> None:
     held = other.transaction()
     await held.start()

@@ -103,17 +103,21 @@ class ExclusiveWriter:
     async def seek(self, driver: "asyncpg.Connection[Any]") -> None:
         """Become the exclusive writer, outside of a transaction, unless somebody writes all the time.
 
+        Under another name each time: what is sent in the belief of an earlier one is not taken for what is known now.
         Raises `DatabaseIsNewer`.
         """
         import asyncpg
+
+        name = f"{NOBODY}{uuid4().hex}"
 
         try:
             async with driver.transaction():
                 await driver.execute(f"SET LOCAL lock_timeout = '{PATIENCE}'; SELECT pg_advisory_xact_lock({LOCK})")
                 await self._check_revision(driver)
-                await driver.execute(_SET, KEY, self._name)
+                await driver.execute(_SET, KEY, name)
         except asyncpg.LockNotAvailableError:
             return
+        self._name = name
         self._believe(is_exclusive=True)
 
     async def _check_revision(self, driver: "asyncpg.Connection[Any]") -> None:

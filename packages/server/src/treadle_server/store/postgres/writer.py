@@ -151,9 +151,9 @@ class PostgresWriter:
         """
         import asyncpg
 
-        self._look(version)
         text, values = change.text(is_alone=True), change.values
         async with self._lent() as (_, driver):
+            self._look(version)
             if self._are_old(driver):
                 return False
             with named("COMMIT"):
