@@ -1,5 +1,6 @@
 """Each rule of the head cache by itself; that all of them together never make it stale shows `test_head_cache.py`."""
 
+import asyncio
 from collections import defaultdict
 from datetime import timedelta
 
@@ -97,6 +98,26 @@ async def test_a_lane_whose_stock_lasted_is_read_for_the_next_claims_too_and_a_d
     await claim(head_cache, 10)
 
     assert [depth for _, depth in rows.read] == [10, 40, 10]
+
+
+async def test_what_is_read_ahead_while_a_claim_reads_on_behind_the_same_place_is_kept_once(rows, monkeypatch) -> None:
+    head_cache, may_read = HeadCache(), asyncio.Event()
+    rows.rows = [task(n) for n in range(100, 300)]
+    taken = [seq for _ in range(6) for seq in await claim(head_cache, 8)]
+
+    async def waiting(*details):
+        await may_read.wait()
+        return await rows.after(*details)
+
+    monkeypatch.setattr(head_cache_module, "heads_after", waiting)
+    reading = [head_cache.read_ahead(KEEPS, NOW), head_cache.fill(KEEPS, [1], 10, NOW)]
+    both = asyncio.gather(*reading)
+    await asyncio.sleep(0)
+    may_read.set()
+    await both
+
+    left = [one.seq for one in (await head_cache.fill(KEEPS, [1], 10, NOW))[1].tasks]
+    assert taken + left == list(range(100, 100 + len(taken) + len(left)))
 
 
 async def test_what_is_left_of_a_stock_that_ran_short_stays_and_is_read_on_behind(rows) -> None:

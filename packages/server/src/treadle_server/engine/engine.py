@@ -303,7 +303,7 @@ class Engine:
                 flight.note_applied(may_be_followed=not (tx.has_begun() or self.dispatcher.has_claims))
                 if flight.may_be_followed and not new and self.dispatcher.head_cache.runs_short:
                     await flight.land()
-                    await self.dispatcher.head_cache.read_ahead(tx, now)
+                    flight.read_beside(self.dispatcher.head_cache.read_ahead(tx.beside(), now))
         except BaseException as error:
             if isinstance(error, StoreUnavailable):
                 for demand, tasks in assignments.given.items():

@@ -6,7 +6,7 @@ it is not committed as it was applied, the later one takes back what it did, and
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Final
 
 from treadle_server.engine.pending import Pending
@@ -28,6 +28,7 @@ class InFlight:
         """Whether another may be applied now: everything is, and nothing was asked of the database."""
         self._before = before
         self._follower: InFlight | None = None
+        self._reading: asyncio.Task[None] | None = None
         self._failed = False
         self._applied, self._outcome_known, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
         if before is not None:
@@ -61,11 +62,20 @@ class InFlight:
         await self._outcome_known.wait()
         return not self._failed
 
+    def read_beside(self, reading: Coroutine[None, None, None]) -> None:
+        """Let something be read, which raises nothing, while it is written; what it finds is there with its outcome."""
+        self._reading = asyncio.create_task(reading, name="reading ahead")
+
+    async def _read(self) -> None:
+        if self._reading is not None:
+            await self._reading
+
     async def committed(self) -> None:
         """Note that what was applied is written, and wait until the batch before was told.
 
         The batch that follows sends at once what it has to write: the database has work while this one is answered.
         """
+        await self._read()
         self._outcome_known.set()
         if self._follower is not None:
             await asyncio.sleep(0)
@@ -75,6 +85,7 @@ class InFlight:
     async def fail(self) -> None:
         """Note that what was applied does not hold, and wait until what was applied on top of it is taken back."""
         self.may_be_followed = False
+        await self._read()
         self._failed = True
         self._outcome_known.set()
         if self._follower is not None:

@@ -23,6 +23,8 @@ class Tx:
     """A number that stands as long as nobody but this server has written; None when others may at any time."""
     has_begun: Callable[[], bool] = lambda: True
     """Whether anything was asked of the database yet."""
+    beside: Callable[[], "Tx | None"] = lambda: None
+    """What reads queues on a connection of its own while this one is committed; None: that can't be done."""
 
     @property
     def is_exclusive(self) -> bool:

@@ -246,8 +246,9 @@ def postgres_readers(url: URL, *, is_pooled: bool = False) -> AsyncEngine:
     return engine if is_pooled else engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
-WRITERS = 2
-"""PostgreSQL: connections that write, one for the engine's batches, one for the services beside it."""
+WRITERS = 3
+"""PostgreSQL: connections that write, one for the engine's batches, one that reads ahead of them, one for the services
+beside it."""
 
 
 def postgres_writer(url: URL, *, is_pooled: bool = False) -> AsyncEngine:

@@ -22,6 +22,7 @@ from treadle_server.store.connections import (
 )
 from treadle_server.store.migrations import upgrade
 from treadle_server.store.postgres.clock import DatabaseClock
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.postgres.writer import TRIES, PostgresWriter
 from treadle_server.store.sqlite.writer import InlineWriter, Statements
 
@@ -93,6 +94,14 @@ def _unavailable(error: Exception) -> StoreUnavailable:
     return StoreUnavailable(
         f"{what} ({str(cause) or type(cause).__name__}); {done}, try again", retry_after=RETRY_AFTER
     )
+
+
+def _tx(direct: DirectConnection) -> Tx:
+    def beside() -> Tx | None:
+        reading = direct.beside
+        return None if reading is None else Tx(cast("Statements", reading), "postgresql", direct.version)
+
+    return Tx(cast("Statements", direct), "postgresql", direct.version, lambda: direct.is_begun, beside)
 
 
 class SqlStore:
@@ -169,7 +178,7 @@ class SqlStore:
         else:
             with failures_explained(), _collisions_told():
                 async with self._writer.begin(after=after) as direct:
-                    yield Tx(cast("Statements", direct), self.dialect, direct.version, lambda: direct.is_begun)
+                    yield _tx(direct)
 
     async def seek_exclusive(self) -> None:
         """PostgreSQL: become the only one that writes, so that the writer may remember what it wrote.

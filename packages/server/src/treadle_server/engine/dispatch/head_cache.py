@@ -6,16 +6,21 @@ the lane, and another writer drops everything (`Cache`); where other servers cla
 transaction to the next.
 """
 
+import logging
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import ceil
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import flush
 from treadle_server.store.transaction.heads import heads, heads_after
+
+log = logging.getLogger(__name__)
 
 MOST_OF_LANE = 1000
 """Tasks that are kept of one lane."""
@@ -47,6 +52,8 @@ class CachedHead:
     """The head of a lane, in the order of its queue."""
 
     tasks: deque[Task] = field(default_factory=deque)
+    last: Task | None = None
+    """The one that was put at its end last, whether it is still there or was handed out."""
     is_all: bool = True
     """Whether the lane has no other claimable task."""
     heaviest: int = 0
@@ -67,6 +74,7 @@ class CachedHead:
     def add(self, task: Task) -> None:
         """Put a task at the end."""
         self.tasks.append(task)
+        self.last = task
         self.heaviest = max(self.heaviest, task.weight)
         self.size += len(task.payload)
         self.is_lasting = self.is_lasting and not task.stands_in_line and self.size <= MOST_BYTES
@@ -169,22 +177,30 @@ class HeadCache:
         """Whether a lane that was claimed from last has too little for the claim after the next one."""
         return bool(self._short())
 
-    async def read_ahead(self, tx: Tx, now: datetime) -> None:
-        """Read on behind lanes that run short, within the transaction of a batch that is being written.
+    async def read_ahead(self, beside: Tx | None, now: datetime) -> None:
+        """Read on behind lanes that run short, while a batch that puts none in is being written.
 
-        The next batch is applied meanwhile: it takes tasks from the front, and puts none in before this one is
-        committed. For PostgreSQL's exclusive writer alone, when no batch before this one is being written.
+        The next batch is applied meanwhile: it takes tasks from the front, and puts none in before this is over. For
+        PostgreSQL's exclusive writer alone, when no batch before this one is being written. What could not be read is
+        read when it is claimed, and who claims is told why it can't be. Where nothing reads `beside` the batch, all is.
         """
         short = self._short()
-        if short and tx.is_exclusive:
-            await self._go_on(tx, short, 4 * max(cached.wanted for cached in short.values()), now)
+        if short and beside is not None and beside.is_exclusive:
+            try:
+                await self._go_on(beside, short, 4 * max(cached.wanted for cached in short.values()), now)
+            except (SQLAlchemyError, OSError) as error:
+                log.info("what comes next in the queues could not be read ahead (%s)", error)
 
     async def _go_on(self, tx: Tx, short: Mapping[int, CachedHead], most: int, now: datetime) -> None:
-        """Read up to `most` tasks on behind each of the lanes, no more than can be kept."""
+        """Read up to `most` tasks on behind each of the lanes, no more than can be kept.
+
+        Of two that read on behind the same place, one ahead and one for a claim, the second finds that it was done.
+        """
         most = min(most, *(self._more(*one) for one in short.items()))
-        read = await heads_after(tx, {lane: cached.tasks[-1] for lane, cached in short.items()}, most, now)
+        last = {lane: cached.tasks[-1] for lane, cached in short.items()}
+        read = await heads_after(tx, last, most, now)
         for lane, tasks in read.items():
-            if self._heads.get(lane) is short[lane]:
+            if self._heads.get(lane) is short[lane] and short[lane].last is last[lane]:
                 short[lane].go_on_with(tasks, is_all=len(tasks) < most)
                 self._drop_passing([lane])
 

@@ -11,7 +11,7 @@ from treadle_server.engine.dispatch.presence import Presence
 AHEAD = 0.05
 """Seconds of work that a worker may have before it begins it."""
 
-MOST_AHEAD = 4
+MOST_AHEAD = 8
 """How many times its concurrency that may be at most."""
 
 RECKONED = 0.05

@@ -39,6 +39,20 @@ class Alone(Protocol):
         ...
 
 
+class Beside:
+    """What reads outside of a transaction, while that may be committed."""
+
+    def __init__(self, dialect: Dialect, alone: Alone) -> None:
+        self.dialect = dialect
+        """The SQL dialect."""
+        self._alone = alone
+
+    async def fetch(self, statement: str, values: Sequence[Any] = (), *, is_apart: bool) -> "Sequence[Sequence[Any]]":
+        """Run SQL on the driver itself and return its rows; all that is read so `is_apart`."""
+        assert is_apart
+        return await self._alone.read(statement, values)
+
+
 class DirectConnection:
     """A transaction of the writer on PostgreSQL, which is begun before its first statement.
 
@@ -66,6 +80,11 @@ class DirectConnection:
     def is_begun(self) -> bool:
         """Return whether the database knows of the transaction."""
         return self._opened is not None
+
+    @property
+    def beside(self) -> Beside | None:
+        """Return what reads beside the transaction; None where everything needs it, or once it is begun."""
+        return None if self._alone is None or self.is_begun else Beside(self.dialect, self._alone)
 
     async def open(self) -> Opened:
         """Begin the transaction, unless it is begun."""

@@ -76,8 +76,8 @@ class PostgresWriter:
         self._exclusive = ExclusiveWriter()
         self._clock = clock
         self._leave = leave
-        self._kept: AsyncConnection | None = None
-        """The connection of the last transaction, which the next one has."""
+        self._kept: list[AsyncConnection] = []
+        """The connections of the last transactions, which the next ones have."""
         self._lent_now = 0
         """How many use a connection, or wait for one."""
         self._planned_at: WeakKeyDictionary[asyncpg.Connection[Any], float] = WeakKeyDictionary()
@@ -167,6 +167,8 @@ class PostgresWriter:
         """Return what a statement finds that needs no transaction."""
         async with self._lent() as (_, driver):
             with named(statement):
+                if forgetting := self._forgetting(driver):
+                    await driver.execute(forgetting)
                 rows: Sequence[Sequence[Any]] = await driver.fetch(statement, *values)
                 return rows
 
@@ -177,7 +179,7 @@ class PostgresWriter:
 
     @asynccontextmanager
     async def _lent(self) -> AsyncIterator[Opened]:
-        """Lend a connection, and keep it for the next unless something failed: the pool takes 53 us each time."""
+        """Lend a connection, and keep it for another time unless something failed: the pool takes 53 us each time."""
         self._lent_now += 1
         connection = None
         try:
@@ -185,17 +187,18 @@ class PostgresWriter:
             yield connection, driver
             if connection.in_transaction():
                 await connection.rollback()  # SQLAlchemy's own: there is none in the database
-            if self._kept is None and self._lent_now <= WRITERS:  # with more, one of them waits for it at the pool
-                self._kept, connection = connection, None
+            if self._lent_now + len(self._kept) <= WRITERS:  # with more, one of them waits for it at the pool
+                self._kept.append(connection)
+                connection = None
         finally:
             self._lent_now -= 1
             if connection is not None:
                 await connection.close()
 
     async def _take(self) -> Opened:
-        """Return the connection that is kept, or one of the pool's where that is lent or broken."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
+        """Return a connection that is kept, or one of the pool's where all are lent or broken."""
+        while self._kept:
+            kept = self._kept.pop()
             driver = await _driver_of(kept)
             if not driver.is_closed():
                 return kept, driver
@@ -260,9 +263,8 @@ class PostgresWriter:
 
     async def close(self) -> None:
         """Close every connection that is not lent; new ones may be made."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            await kept.close()
+        while self._kept:
+            await self._kept.pop().close()
         await self._engine.dispose()
 
 
