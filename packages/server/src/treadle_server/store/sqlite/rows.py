@@ -40,6 +40,7 @@ HEAD = tuple(name for name in TASK_FIELDS if name not in PENDING)
 
 _IN_ORDER = itemgetter(*((*HEAD, *PENDING).index(name) for name in TASK_FIELDS))
 _HEAD_INSTANTS = tuple(i for i, name in enumerate(HEAD) if isinstance(tasks.c[name].type, Instant))
+_HEAD_IDS = tuple(i for i, name in enumerate(HEAD) if tasks.c[name].type is Id)
 _HEAD_REASON = HEAD.index("reason")
 _HEAD_GOES_FIRST = HEAD.index("goes_first")
 
@@ -83,6 +84,20 @@ def heads_of(rows: Iterable[Sequence[Any]]) -> list[Task]:
                 known[value] = instant(value)
             values[i] = known[value]
         values[_HEAD_GOES_FIRST] = values[_HEAD_GOES_FIRST] == 1
+        values[_HEAD_REASON] = REASON[values[_HEAD_REASON]]
+        found.append(Task(*_IN_ORDER(values)))
+    return found
+
+
+def head_records_of(rows: Iterable[Sequence[Any]]) -> list[Task]:
+    """Return rows of claimable tasks, of the columns `HEAD`, as PostgreSQL's driver gives them."""
+    pending = tuple(PENDING.values())
+    found: list[Task] = []
+    for row in rows:
+        values = [*row, *pending]
+        for i in _HEAD_IDS:
+            if (value := values[i]) is not None:
+                values[i] = str(value)
         values[_HEAD_REASON] = REASON[values[_HEAD_REASON]]
         found.append(Task(*_IN_ORDER(values)))
     return found

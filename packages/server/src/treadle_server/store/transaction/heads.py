@@ -30,10 +30,12 @@ from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, rows_of
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import HEAD, heads_of, micros, record_of
+from treadle_server.store.sqlite.rows import HEAD, head_records_of, heads_of, micros
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
 from treadle_server.store.transaction.counts import all_counts
 from treadle_server.store.transaction.targets import free_targets
+
+_HEAD = [tasks.c[name] for name in HEAD]
 
 ANY_WEIGHT = 1_000_000
 """The largest weight that a task can have."""
@@ -88,9 +90,9 @@ def heads_statement(dialect: Dialect, *, is_exclusive: bool = False) -> Select[A
     """Return the statement that reads the heads: of one `lane` on SQLite, of all `lanes` on PostgreSQL."""
     if dialect == "sqlite":
         # SQLite has no lateral join; a statement a lane costs 0.06 ms, and lanes that wait are few.
-        return _head_of([tasks.c[name] for name in HEAD], bindparam("lane"))
+        return _head_of(_HEAD, bindparam("lane"))
     rows, lane = rows_of(dialect, "lanes", NUMBER)
-    found = _head_of(list(tasks.c), lane)
+    found = _head_of(_HEAD, lane)
     head = (found if is_exclusive else found.with_for_update(of=tasks, skip_locked=True)).lateral("head")
     return select(*head.c).select_from(rows.join(head, true()))
 
@@ -114,7 +116,7 @@ async def heads(
         return found
     statement = _heads_of_exclusive if tx.is_exclusive else _heads
     rows = await statement.rows(tx, lanes=bound(tx.dialect, lane_ids), most=most, now=now, heaviest=heaviest)
-    tasks_read = [record_of(row) for row in rows]
+    tasks_read = head_records_of(rows)
     free = await free_targets(tx, {task.target_num for task in tasks_read if task.target_num is not None})
     for task in tasks_read:
         if task.target_num is None or task.target_num in free:
@@ -126,14 +128,14 @@ def _after_statement(dialect: Dialect) -> Select[Any]:
     """Return the statement that reads on behind a place: in one `lane` on SQLite, in each of several on PostgreSQL."""
     if dialect == "sqlite":
         last = {name: bindparam(name, type_=NUMBER) for name in _PLACE}
-        return _head_of([tasks.c[name] for name in HEAD], last["lane"]).where(_is_behind(last))
+        return _head_of(_HEAD, last["lane"]).where(_is_behind(last))
     arrays = [bindparam(f"{name}s", type_=ARRAY(tasks.c[name].type)) for name in _PLACE]
     places = (
         func.unnest(*arrays)
         .table_valued(*(column(name, tasks.c[name].type) for name in _PLACE), name="last")
         .render_derived()
     )
-    head = _head_of(list(tasks.c), places.c.lane).where(_is_behind(places.c)).lateral("head")
+    head = _head_of(_HEAD, places.c.lane).where(_is_behind(places.c)).lateral("head")
     return select(*head.c).select_from(places.join(head, true()))
 
 
@@ -169,8 +171,7 @@ async def heads_after(tx: Tx, last: Mapping[int, Task], most: int, now: datetime
     places = [(lane, task.priority, task.due_at, task.seq) for lane, task in last.items()]
     names = (f"{name}s" for name in _PLACE)
     arrays = dict(zip(names, (list(values) for values in zip(*places, strict=True)), strict=True))
-    for row in await _after.rows(tx, **arrays, most=most, now=now, heaviest=ANY_WEIGHT):
-        task = record_of(row)
+    for task in head_records_of(await _after.rows(tx, **arrays, most=most, now=now, heaviest=ANY_WEIGHT)):
         found[task.lane].append(task)
     return found
 
