@@ -4,7 +4,6 @@ What this server commits is told at once, what others commit some 20 ms later: a
 submit at another server. What is heard after something later was told is late: observers are not told it any more.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from time import monotonic
 
@@ -22,7 +21,9 @@ class VersionOrder:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         """`clock` is the monotonic one."""
-        self._told: OrderedDict[TaskId, int] = OrderedDict()
+        self._told: dict[TaskId, int] = {}
+        self._told_before: dict[TaskId, int] = {}
+        """What was told before the last `MOST` tasks were."""
         self._clock = clock
         self._shared_at = clock()
         """When another server may last have written."""
@@ -39,20 +40,24 @@ class VersionOrder:
         """
         if not is_exclusive:
             self._shared_at = self._clock()
+            late = self._compare(versions, is_foreign=is_foreign)
         elif self._clock() - self._shared_at > UNTOLD:
-            self._told.clear()
+            self._told, self._told_before = {}, {}
             return frozenset()
-        told, seen, late = self._told, dict[TaskId, int](), set[int]()
+        else:
+            late = frozenset()
+            self._told.update(versions)
+        if len(self._told) > MOST:
+            self._told, self._told_before = {}, self._told
+        return late
+
+    def _compare(self, versions: Iterable[tuple[TaskId, int]], *, is_foreign: bool) -> frozenset[int]:
+        seen, late = dict[TaskId, int](), set[int]()
         for place, (task_id, version) in enumerate(versions):
-            before = seen.get(task_id)
-            if before is None:
-                before = seen[task_id] = told.get(task_id, 0)
+            told = self._told.get(task_id) or self._told_before.get(task_id, 0)
+            before = seen.setdefault(task_id, told)
             if version < before or (is_foreign and version == before):
                 late.add(place)
-                continue
-            if version > told.get(task_id, 0):
-                told[task_id] = version
-            told.move_to_end(task_id)
-        while len(told) > MOST:
-            told.popitem(last=False)
+            else:
+                self._told[task_id] = max(told, version)
         return frozenset(late)
