@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import event
 
 from treadle_server.store.postgres.changes import Change
-from treadle_server.store.postgres.connection import DirectConnection
+from treadle_server.store.postgres.connection import Beside, DirectConnection
 from treadle_server.store.store import SqlStore
 
 Recorded = dict[str, tuple[Any, ...]]
@@ -19,13 +19,17 @@ Recorded = dict[str, tuple[Any, ...]]
 def recording(store: SqlStore) -> Iterator[Recorded]:
     """Give what is sent during the block, as it is sent: on the driver itself, and through SQLAlchemy."""
     found: Recorded = {}
-    fetch, change, text = DirectConnection.fetch, DirectConnection.change, Change.text
+    fetch, beside, change, text = DirectConnection.fetch, Beside.fetch, DirectConnection.change, Change.text
 
     async def fetched(
         self: DirectConnection, statement: str, values: Sequence[Any] = (), *, is_apart: bool = False
     ) -> Any:
         found.setdefault(statement, tuple(values))
         return await fetch(self, statement, values, is_apart=is_apart)
+
+    async def fetched_beside(self: Beside, statement: str, values: Sequence[Any] = (), *, is_apart: bool) -> Any:
+        found.setdefault(statement, tuple(values))
+        return await beside(self, statement, values, is_apart=is_apart)
 
     async def changed(self: DirectConnection, statement: str, values: Sequence[Any]) -> int:
         found.setdefault(statement, tuple(values))
@@ -43,6 +47,7 @@ def recording(store: SqlStore) -> Iterator[Recorded]:
     event.listen(engine, "before_cursor_execute", sent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DirectConnection, "fetch", fetched)
+        patch.setattr(Beside, "fetch", fetched_beside)
         patch.setattr(DirectConnection, "change", changed)
         patch.setattr(Change, "text", told)
         yield found

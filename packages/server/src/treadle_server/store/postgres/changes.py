@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from treadle.wire.status import Status
+from treadle_server.domain.tasks import Task
 from treadle_server.store.postgres.exclusive import KEY
 
 MOST_TEXTS = 1024
@@ -30,8 +32,8 @@ class Part:
     values: tuple[Any, ...]
     count: int
     """How many rows it is to change."""
-    fills_queues: bool = False
-    """Whether who reads the head of a queue may find what it puts in."""
+    new: tuple[Task, ...] = ()
+    """The tasks that it puts in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,12 @@ class Change:
     @property
     def fills_queues(self) -> bool:
         """Return whether who reads the head of a queue may find what it puts in."""
-        return any(part.fills_queues for part in self.parts)
+        return any(task.status is Status.PENDING for task in self.new)
+
+    @property
+    def new(self) -> tuple[Task, ...]:
+        """Return the tasks that it puts in."""
+        return tuple(task for part in self.parts for task in part.new)
 
     @property
     def values(self) -> list[Any]:

@@ -97,6 +97,11 @@ class DirectConnection:
         assert self._postponed is None
         self._postponed = change
 
+    def take_back(self) -> Change:
+        """Return what was postponed, for who changes it before it is written; nothing is left of it here."""
+        change, self._postponed = self._postponed, None
+        return change or Change()
+
     async def take_along(self, name: str, touched: frozenset[int]) -> Change:
         """Return what was postponed, for who writes it along with a part of that name, for other tasks.
 
@@ -105,8 +110,7 @@ class DirectConnection:
         """
         if self._postponed is not None and not self._postponed.goes_with(name, touched):
             await self.send_postponed()
-        change, self._postponed = self._postponed, None
-        return change or Change()
+        return self.take_back()
 
     async def send_postponed(self) -> None:
         """Write what was postponed. Raises `LostUpdate` when a row is not as it was known."""

@@ -108,6 +108,8 @@ _CONSTANTS = {
 }  # fmt: skip
 NEW_AND_BOUND = (*_NEW, "flow_id", "on_dependency_failure", "arguments_from", "unmet", "telling")
 """The columns in which new tasks differ that are of flows, wait for tasks, or are waited for."""
+_NEW_OR_CLAIMED = (*NEW_AND_BOUND, "version", "run_id", "worker_id", "claimed_at", "taken_until")
+"""The columns in which new tasks differ of which some are claimed when they are put in."""
 _OWN = frozenset({"seq", "id", "payload", "content_hash"})
 """Columns in which new tasks always differ: one by itself is put in by the statement of many."""
 _INSTANTS = ("due_at", "created_at", "updated_at", "deadline")
@@ -133,12 +135,17 @@ async def _postpone(
     """
     touched = frozenset(seqs)
     before = await _direct(tx).take_along(name, touched)
-    total = Counter(before.counts)
-    total.update(counts)
+    part = Part(name, sql, (*columns, *shared), len(seqs))
+    _direct(tx).postpone(_counted((*before.parts[1:], part), before.touched | touched, before.counts, counts))
+
+
+def _counted(parts: Sequence[Part], touched: frozenset[int], *counts: Counts) -> Change:
+    """Return the change that these parts are, behind that of the counts."""
+    total: Counter[CountKey] = Counter()
+    for added in counts:
+        total.update(added)
     deltas = delta_columns(total)
-    part = Part(name, sql, (*columns, *shared), len(seqs), fills_queues=name == _INSERTED)
-    counted = Part("counted", DELTAS, deltas, len(deltas[0]))
-    _direct(tx).postpone(Change((counted, *before.parts[1:], part), before.touched | touched, total))
+    return Change((Part("counted", DELTAS, deltas, len(deltas[0])), *parts), touched, total)
 
 
 def _told(rows: Sequence[Sequence[Any]]) -> tuple[list[int], list[list[Any]]]:
@@ -157,16 +164,24 @@ async def insert(tx: Tx, new: Sequence[Task], counts: Counts = _NO_COUNTS, *, na
 
     Raises IntegrityError when an id or unique key is taken.
     """
-    own, shared = _parted(new, names)
     if tx.dialect == "postgresql":
-        text = _pg_insert(tuple(own), tuple(shared))
-        await _postpone(tx, _INSERTED, text, own["seq"], list(own.values()), counts, *shared.values())
+        touched = frozenset(task.seq for task in new)
+        before = await _direct(tx).take_along(_INSERTED, touched)
+        parts = (*before.parts[1:], _inserted(new, names))
+        _direct(tx).postpone(_counted(parts, before.touched | touched, before.counts, counts))
     else:
+        own, shared = _parted(new, names)
         await apply_counts(tx, counts)
         _as_kept(own, shared)
         statement = _sqlite_insert(tuple(own), tuple(shared))
         _inline(tx).run_together(statement, tuple(shared.values()), list(zip(*own.values(), strict=True)))
     await insert_tags(tx, new)
+
+
+def _inserted(new: Sequence[Task], names: tuple[str, ...]) -> Part:
+    own, shared = _parted(new, names)
+    values = (*map(list, own.values()), *shared.values())
+    return Part(_INSERTED, _pg_insert(tuple(own), tuple(shared)), values, len(new), tuple(new))
 
 
 def _parted(new: Sequence[Task], names: tuple[str, ...]) -> tuple[dict[str, Sequence[Any]], dict[str, Any]]:
@@ -201,15 +216,17 @@ def _new_values(names: tuple[str, ...]) -> Callable[[Task], tuple[Any, ...]]:
     return attrgetter(*names)
 
 
-def _insert_into(names: tuple[str, ...]) -> str:
-    return f"INSERT INTO tasks ({', '.join((*names, *_CONSTANTS))})"
+def _insert_into(names: Sequence[str], values: Sequence[str]) -> str:
+    """Return the beginning of an INSERT, as far as its SELECT's FROM, with what is the same in all new tasks."""
+    constants = {name: value for name, value in _CONSTANTS.items() if name not in names}
+    # Names of columns only; every value is bound.
+    return f"INSERT INTO tasks ({', '.join((*names, *constants))}) SELECT {', '.join((*values, *constants.values()))}"
 
 
 @lru_cache(maxsize=MOST_TEXTS)
 def _sqlite_insert(own: tuple[str, ...], shared: tuple[str, ...]) -> str:
-    values = [*("?" for _ in shared), *(f"v.column{i}" for i, _ in enumerate(own, 1)), *_CONSTANTS.values()]
-    # Names of columns only; every value is bound.
-    return f"{_insert_into((*shared, *own))} SELECT {', '.join(values)} FROM {{rows}} AS v"  # noqa: S608
+    values = [*("?" for _ in shared), *(f"v.column{i}" for i, _ in enumerate(own, 1))]
+    return f"{_insert_into((*shared, *own), values)} FROM {{rows}} AS v"
 
 
 @lru_cache(maxsize=MOST_TEXTS)
@@ -222,9 +239,7 @@ def _pg_insert(own: tuple[str, ...], shared: tuple[str, ...]) -> str:
     given = {name: f"v.{name}" for name in own}
     given |= {name: f"${i}::{sent[name]}" for i, name in enumerate(shared, 1 + len(own))}
     values = [f"{given[name]}::jsonb" if kind == "JSONB" else given[name] for name, kind in kinds.items()]
-    selected = ", ".join([*values, *_CONSTANTS.values()])
-    # Names of columns and types only; every value is bound.
-    return f"{_insert_into(tuple(kinds))} SELECT {selected} FROM unnest({arrays}) AS v ({', '.join(own)})"  # noqa: S608
+    return f"{_insert_into(tuple(kinds), values)} FROM unnest({arrays}) AS v ({', '.join(own)})"
 
 
 async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = _NO_COUNTS) -> None:
@@ -232,6 +247,9 @@ async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = _NO_COUNTS) -
     if not claimed:
         return
     if tx.dialect == "postgresql":
+        claimed, counts = _put_in_claimed(_direct(tx), claimed, counts)
+        if not claimed:
+            return
         workers = {worker_id: i for i, worker_id in enumerate(dict.fromkeys(t.worker_id for t, _ in claimed), 1)}
         rows = [(t.seq, was, workers[t.worker_id]) for t, was in claimed]
         shared = (list(workers), claimed[0][0].claimed_at, Status.PENDING)
@@ -244,6 +262,26 @@ async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = _NO_COUNTS) -
         rows_of[t.worker_id].append((t.seq, was))
     for worker_id, written in rows_of.items():
         _all_of(_inline(tx).run_together(_CLAIM, (at, worker_id, at, at), written), written)
+
+
+def _put_in_claimed(
+    connection: DirectConnection, claimed: Sequence[Moved], counts: Counts
+) -> tuple[Sequence[Moved], Counts]:
+    """Have tasks that are to be put in put in as claimed; return the other claims, and what is to be counted of them.
+
+    So a task that a worker waits for is one statement, which stands alone: one way there and back instead of four.
+    """
+    change = connection.take_back()
+    put_in = {task.seq: task for task in change.new}
+    now = {task.seq: task for task, _ in claimed if task.seq in put_in}
+    if now:
+        new = list((put_in | now).values())
+        others = [part for part in change.parts[1:] if not part.new]
+        change = _counted((*others, _inserted(new, _NEW_OR_CLAIMED)), change.touched, change.counts, counts)
+        claimed, counts = [one for one in claimed if one[0].seq not in now], _NO_COUNTS
+    if change.parts:
+        connection.postpone(change)
+    return claimed, counts
 
 
 async def start(tx: Tx, started: Sequence[Moved], counts: Counts = _NO_COUNTS) -> None:
