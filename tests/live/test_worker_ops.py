@@ -1,11 +1,16 @@
 """A worker on the socket: given a slot, pushed claims, told what to stop, and gone."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
 
 from tests.live.conftest import Open
 from tests.live.sockets import JOB, NAME, Socket, connected, ref, submit
+from treadle import Worker, task
+from treadle.worker.connector import Connector
 from treadle_server.testing import Served, serve
 
 
@@ -40,6 +45,33 @@ async def test_prefetch_takes_more_than_concurrency(opened: Open):
     await submit(client, 5)
 
     assert len(await worker.claims(3)) == 3
+
+
+@task
+async def rest() -> None:
+    """Nobody submits it."""
+
+
+async def test_a_worker_is_told_how_many_reports_to_send_at_once_and_does_so(
+    served: Served, opened: Open, monkeypatch: pytest.MonkeyPatch
+):
+    socket = await opened()
+    answer = await socket.call("open", worker={}, jobs=[JOB])
+    assert answer["reports_at_once"] == {"sqlite": 2, "postgresql": 8}[served.engine.store.dialect]
+
+    found: asyncio.Queue[int] = asyncio.Queue()
+    opening = Connector._open
+
+    async def noted(connector: Connector, link: Any) -> None:
+        await opening(connector, link)
+        found.put_nowait(connector.reports_at_once)
+
+    monkeypatch.setattr(Connector, "_open", noted)
+    worker = Worker([rest], url=served.url, token=served.token, drain_grace=0)
+    running = asyncio.ensure_future(worker.run_async())
+    assert await asyncio.wait_for(found.get(), 10) == answer["reports_at_once"]
+    worker.stop()
+    await running
 
 
 async def test_more_payload_than_may_wait_on_a_socket_is_claimed_bit_by_bit(database_url: str, tmp_path: Path):

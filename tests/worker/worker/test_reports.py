@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from treadle.errors import ConnectionLost, StaleRun, ValidationFailed, problem_named
-from treadle.worker.reports import KEPT_LINES, Answer, ReportData, Reporter
+from treadle.worker.reports import KEPT_LINES, MUCH, Answer, ReportData, Reporter
 
 pytestmark = pytest.mark.anyio
 
@@ -141,3 +141,29 @@ async def test_lines_that_come_too_fast_are_left_out_and_counted() -> None:
     assert len(lines) == KEPT_LINES
     assert lines[0]["message"] == "11 lines were logged too fast and left out"
     assert lines[-1]["message"] == f"line {KEPT_LINES + 9}"
+
+
+async def test_as_many_requests_are_under_way_as_the_server_says_each_of_much_that_depends_on_nothing() -> None:
+    asked: list[int] = []
+    may_answer = asyncio.Event()
+
+    async def sending(reports: list[ReportData]) -> list[Answer]:
+        asked.append(len(reports))
+        await may_answer.wait()
+        return [{**REF, "status": 200}] * len(reports)
+
+    reporter = Reporter(sending, lambda *_: None, at_once=lambda: 3)
+    reporter.online.set()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(reporter.run())
+        for n in range(5):
+            for k in range(MUCH):
+                reporter.add({"task_id": f"{n}-{k}", "run_id": 0, "kind": "completed", "starts": True})
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert asked == [MUCH] * 3, "the others wait for an answer"
+
+        may_answer.set()
+        assert await reporter.flushed(5)
+        running.cancel()
+    assert sum(asked) == 5 * MUCH

@@ -17,7 +17,7 @@ from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Beaten, HandBack, LinkJobs, Reattach, RemoveWorker
 from treadle_server.engine.dispatch.presence import Presence
-from treadle_server.engine.dispatch.slots import WorkerSlot
+from treadle_server.engine.dispatch.slots import MOST_AHEAD, REPORTS_AT_ONCE, WorkerSlot
 from treadle_server.errors import StoreUnavailable, TreadleError, ValidationFailed, WorkerNotFound
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.operations import values
@@ -110,6 +110,7 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         deliver=lambda tasks: _deliver(session, tasks),
         most_bytes=ctx.settings.session_queue_bytes // 4,
         is_crowded=lambda: session.outbox.is_crowded,
+        most_ahead=MOST_AHEAD[ctx.engine.store.dialect],
     )
     session.outbox.eased = ctx.engine.slot_changed
     slot.hold(await _held(session, worker.id, beaten))
@@ -150,6 +151,7 @@ async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten
         "jobs": [job_data(view, worker_id) for view in views],
         "gone": [],
         "taken_until": [],
+        "reports_at_once": REPORTS_AT_ONCE[ctx.engine.store.dialect],
     }
     if beaten is not None:
         answer["gone"] = run_names(beaten.gone)

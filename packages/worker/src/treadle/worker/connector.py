@@ -23,6 +23,7 @@ from treadle.transport.bearer import Refusals
 from treadle.transport.retries import QuietLog, delays
 from treadle.transport.session import Session
 from treadle.worker.link import CLAIM_WAIT, Claims, HttpLink, Link, Poll, SocketLink
+from treadle.worker.reports import AT_ONCE
 
 if TYPE_CHECKING:
     from treadle.worker.config import WorkerConfig
@@ -84,6 +85,8 @@ class Connector:
         self._waits = QuietLog(log)
         self.has_opened = False
         """Whether a server has ever taken the worker."""
+        self.reports_at_once: int = AT_ONCE
+        """Requests with reports that may be under way, as the server said."""
         self._session = Session(
             config.urls,
             config.token,
@@ -279,6 +282,7 @@ class Connector:
                 break
             await asyncio.sleep(delay)
         self._link = link
+        self.reports_at_once = answer.get("reports_at_once", AT_ONCE)
         self._leases.apply(answer, sent)
         self.has_opened = True
         self._online.set()

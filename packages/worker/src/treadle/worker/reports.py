@@ -34,9 +34,8 @@ BATCH = 2000
 MUCH = 64
 """Reports that make a further request worth while beside those that are under way."""
 
-MOST_UNDER_WAY = 8
-"""Requests under way at most: a server that writes one of them has the next at hand. With two, half of the runs that
-had ended waited for the other half: PostgreSQL's server, backends and worker used 1.5 of 2 cores, and use 1.7."""
+AT_ONCE = 2
+"""Requests under way at most, unless the server says otherwise: who writes one has the next at hand."""
 
 SOFT_DELAY = 0.2
 """Seconds that progress and log lines are gathered before they are sent."""
@@ -97,8 +96,17 @@ class Reporter:
     the same.
     """
 
-    def __init__(self, send: Send, on_answer: Callable[[ReportData, Answer], None], *, seal: Seal = _as_it_is) -> None:
+    def __init__(
+        self,
+        send: Send,
+        on_answer: Callable[[ReportData, Answer], None],
+        *,
+        seal: Seal = _as_it_is,
+        at_once: Callable[[], int] = lambda: AT_ONCE,
+    ) -> None:
+        """`at_once` tells how many requests may be under way."""
         self._send = send
+        self._at_once = at_once
         self._seal = seal
         self._on_answer = on_answer
         self._waiting: deque[_PendingReport] = deque()
@@ -171,7 +179,7 @@ class Reporter:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                while self._waiting and self._flying < MOST_UNDER_WAY:
+                while self._waiting and self._flying < self._at_once():
                     self._empty.clear()
                     await self.online.wait()
                     batch = self._take()

@@ -59,7 +59,12 @@ class WorkerRun:
         self._uploader = Uploader(config.urls, config.token)
         self._leases = Leases(self._send_beat, self._reconnect)
         self._sealing = RunSealing(config.sealer, self._leases.held)
-        self._reporter = Reporter(self._send_reports, self._on_answer, seal=self._sealing.seal)
+        self._reporter = Reporter(
+            self._send_reports,
+            self._on_answer,
+            seal=self._sealing.seal,
+            at_once=lambda: self._connector.reports_at_once,
+        )
         self._connector = Connector(
             config,
             self._leases,
