@@ -40,7 +40,7 @@ class Load:
         self._letters: deque[tuple[str, str]] = deque()
         """Messages that were not surely sent: to which task, and what they say."""
         self._needs: dict[str, list[str]] = {}
-        """What tasks wait for that stay blocked when it fails."""
+        """What tasks wait for: they stay blocked when that fails and they are to be held, or have been run again."""
         self.is_over = False
         self.paused: set[str] = set()
         self.blocked: set[str] = set()
@@ -65,8 +65,8 @@ class Load:
         assert heard[0] != "refused" or heard[1]["status"] not in {404, 409, 422}, heard[1]
         refs = {one["ref"]: one["id"] for one in tasks if "ref" in one}
         for one in tasks:
-            if one.get("on_dependency_failure") == "hold":
-                self._needs[one["id"]] = [refs[one["depends_on"]["before"]]]
+            for told in one.get("depends_on", {}).values():
+                self._needs[one["id"]] = [refs[ref] for ref in ([told] if isinstance(told, str) else told)]
             self._letters += [(one["id"], f"{i} of {one['id']}") for i in range(one["payload"].get("messages", 0))]
         if heard[0] == "acknowledged":
             self.submitted += len(tasks)
