@@ -193,8 +193,25 @@ async def test_a_task_that_the_writer_has_moved_on_is_shown_when_that_is_committ
     assert changes
     changes.note(batch)
 
-    assert changes.take().tasks[task.id].task.status is Status.CLAIMED
+    assert changes.take().tasks[task.id].status is Status.CLAIMED
     assert not changes
+
+
+async def test_a_round_that_is_applied_later_has_each_task_where_it_stands_then_g7(shop: Shop):
+    """A window that was being read goes on to it after the writer has moved tasks on, in an order that holds again."""
+    tasks = await shop.submit(3)
+    changes = ChangeCollector()
+    changes.note(Batch(shop.engine.clock.now(), tasks=[Change(task, None) for task in tasks]))
+    changed = changes.take()
+    changed.segment("position", 1)
+    tasks[0].version += 1
+    tasks[0].status, tasks[0].due_at, tasks[1].priority = Status.SCHEDULED, None, -1
+
+    ranks, found = changed.anew().segment("position", 1)
+
+    assert found == [tasks[2], tasks[1]]
+    assert list(ranks) == sorted(ranks)
+    assert ranks[:1] == [ranks[0]]
 
 
 async def test_a_row_that_was_never_shown_is_passed_over_while_the_writer_is_at_it_g7(shop: Shop):

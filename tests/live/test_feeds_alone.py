@@ -108,6 +108,23 @@ async def test_views_that_wait_to_be_read_share_one_twentieth_of_the_loop_s_time
     assert 3 < max(rests) <= 6
 
 
+async def test_a_view_shares_its_time_with_those_that_rest_from_being_read() -> None:
+    """Else four that are due one after the other would have a twentieth each."""
+    feeds = feeds_of_nothing()
+    loop = asyncio.get_running_loop()
+    feed, *others = [await feeds.open(f"counts {n}", Busy) for n in range(4)]
+    for one in (feed, *others):
+        feeds.subscribe(one, 1, one.key, lambda _: None)
+        one.due_at = loop.time() + 60
+    await feeds._read(feed)
+    feed.due_at = 0.0
+
+    feeds.on_commit(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
+    await feeds.turn()
+
+    assert 3 < feed.due_at - loop.time() <= 6
+
+
 async def test_what_others_do_while_a_view_waits_is_not_counted_as_its_time() -> None:
     feeds, view = feeds_of_nothing(), Slow()
     loop = asyncio.get_running_loop()

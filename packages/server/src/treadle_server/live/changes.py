@@ -1,16 +1,19 @@
 """What commits changed since it was last looked at: the tasks as they are now, for all views together."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import NamedTuple, overload
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
 from treadle_server.operations.encode import dumps, listed_data
-from treadle_server.store.read.orders import ORDERS, Rank, ranks_in
+from treadle_server.store.read.orders import ORDERS, Rank, ranks_in, steps_in
 
 _PENDING = Status.PENDING
+_id_of, _job_of = attrgetter("id"), attrgetter("job_name")
 
 PATIENCE = 20
 """Rounds for which a task may be on its way to its next commit; one that failed tells nothing any more."""
@@ -21,9 +24,10 @@ class ToldTask:
 
     __slots__ = ("_encoded", "is_pending", "task", "version")
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, version: int | None = None) -> None:
+        """`version` is the one that it was told in; None: the one that it has."""
         self.task = task
-        self.version = task.version
+        self.version = task.version if version is None else version
         self.is_pending = task.status is _PENDING
         self._encoded: bytes | None = None
 
@@ -39,28 +43,70 @@ class ToldTask:
         return self._encoded
 
 
+class Ranks(Sequence[Rank]):
+    """The ranks of sorted tasks, each told when it is first asked for.
+
+    In a drain some 3,000 tasks change between two rounds, of which a window needs those at its head.
+    """
+
+    def __init__(self, tasks: Sequence[Task], rank: Callable[[Task], Rank]) -> None:
+        self._tasks = tasks
+        self._rank = rank
+        self._known: list[Rank | None] = [None] * len(tasks)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @overload
+    def __getitem__(self, at: int) -> Rank: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Rank]: ...
+    def __getitem__(self, at: int | slice) -> Rank | list[Rank]:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        known = self._known[at]
+        if known is None:
+            known = self._known[at] = self._rank(self._tasks[at])
+        return known
+
+
 class Round:
     """Tasks that changed, each as its last commit has left it, in any of the orders of the list."""
 
-    def __init__(self, tasks: Mapping[TaskId, ToldTask], gone: Mapping[TaskId, str]) -> None:
+    def __init__(
+        self, tasks: Mapping[TaskId, Task], versions: Mapping[TaskId, int], gone: Mapping[TaskId, str]
+    ) -> None:
         self.tasks = tasks
+        self.versions = versions
+        """The version in which each was told."""
         self.gone = gone
         """Those that were removed, each with its job's name."""
-        self.jobs = {told.task.job_name for told in tasks.values()} | set(gone.values())
-        self._by_status: dict[Status, list[ToldTask]] = {}
-        for told in tasks.values():
-            self._by_status.setdefault(told.task.status, []).append(told)
-        self._ranked: dict[tuple[str, int], tuple[list[Rank], list[ToldTask]]] = {}
+        self.jobs = set(map(_job_of, tasks.values())) | set(gone.values())
+        self._by_status: dict[Status, list[Task]] = {}
+        for task in tasks.values():
+            self._by_status.setdefault(task.status, []).append(task)
+        self._ranked: dict[tuple[str, int], tuple[Ranks, list[Task]]] = {}
+        self._told: dict[TaskId, ToldTask] = {}
 
-    def segment(self, order: str, number: int) -> tuple[list[Rank], list[ToldTask]]:
+    def told(self, task: Task) -> ToldTask:
+        """Return a task among these as it was told, one for all who show it."""
+        if (known := self._told.get(task.id)) is None:
+            known = self._told[task.id] = ToldTask(task, self.versions[task.id])
+        return known
+
+    def anew(self) -> "Round":
+        """Return it for a view that goes on to it later: the writer has moved some of the tasks on, to other places."""
+        return Round(self.tasks, self.versions, self.gone)
+
+    def segment(self, order: str, number: int) -> tuple[Ranks, list[Task]]:
         """Return the tasks that stand in a segment of the order, in that order, and their ranks."""
         key = (order, number)
         if key not in self._ranked:
-            rank = ranks_in(order, number)
             statuses = ORDERS[order][number].statuses
-            ranked = {rank(told.task): told for status in statuses for told in self._by_status.get(status, ())}
-            ranks = sorted(ranked)
-            self._ranked[key] = ranks, [ranked[one] for one in ranks]
+            tasks = list(chain.from_iterable(self._by_status.get(status, ()) for status in statuses))
+            for names, ascends in steps_in(order, number):
+                tasks.sort(key=attrgetter(*names), reverse=not ascends)
+            self._ranked[key] = Ranks(tasks, ranks_in(order, number)), tasks
         return self._ranked[key]
 
 
@@ -71,36 +117,35 @@ class _Told(NamedTuple):
     versions: list[int]
 
 
-_Noted = tuple[Task, int]
-"""A task, and its version when it was told: the writer goes on with the same object."""
-
-
 class ChangeCollector:
     """Gathers what commits changed until it is taken.
 
     In a drain a task changes three times between two rounds, and every commit is noted in the engine's own time: so
-    that takes no more than a list of versions, and which change was a task's last is found once a round.
+    that takes no more than a list of versions, and which change was a task's last is found once a round. No object is
+    made for a task that nobody shows.
     """
 
     def __init__(self) -> None:
         self._told: list[_Told] = []
-        self._noted: dict[TaskId, _Noted] = {}
-        """What was told, by task, as far as it was looked through."""
+        self._tasks: dict[TaskId, Task] = {}
+        """What was told, as far as it was looked through."""
+        self._versions: dict[TaskId, int] = {}
+        """The version of each of these when it was told last: the writer goes on with the same object."""
         self._gone: dict[TaskId, str] = {}
-        self._waited: dict[TaskId, tuple[_Noted, int]] = {}
-        """What was left by the last round, and for how many."""
+        self._waited: dict[TaskId, tuple[int, int]] = {}
+        """What was left by the last round: in which version, and for how many rounds."""
 
     def __bool__(self) -> bool:
-        return bool(self._told or self._noted or self._gone)
+        return bool(self._told or self._tasks or self._gone)
 
     def __len__(self) -> int:
         self._look_through()
-        return len(self._noted) + len(self._gone)
+        return len(self._tasks) + len(self._gone)
 
     def is_over(self, most: int) -> bool:
         """Return whether more than `most` tasks have changed."""
         told = sum(len(one.tasks) for one in self._told)
-        return told + len(self._noted) + len(self._gone) > most and len(self) > most
+        return told + len(self._tasks) + len(self._gone) > most and len(self) > most
 
     def note(self, batch: Batch) -> None:
         """Note what a commit changed; what comes late is left out."""
@@ -113,7 +158,7 @@ class ChangeCollector:
 
     def clear(self) -> None:
         """Forget everything."""
-        self._told, self._noted, self._gone, self._waited = [], {}, {}, {}
+        self._told, self._tasks, self._versions, self._gone, self._waited = [], {}, {}, {}, {}
 
     def take(self) -> Round:
         """Return what is to be shown, and forget it.
@@ -121,28 +166,25 @@ class ChangeCollector:
         A task that the writer has moved on is left: its commit is under way, and what it does is told next.
         """
         self._look_through()
-        taken: dict[TaskId, ToldTask] = {}
-        left: dict[TaskId, _Noted] = {}
-        for task_id, noted in self._noted.items():
-            task, version = noted
-            if task.version == version:
-                taken[task_id] = ToldTask(task)
-            else:
-                left[task_id] = noted
-        self._waited = {task_id: (noted, self._rounds_of(task_id, noted) + 1) for task_id, noted in left.items()}
-        self._noted = left
-        gone, self._gone = self._gone, {}
-        return Round(taken, gone)
+        tasks, versions, gone = self._tasks, self._versions, self._gone
+        left = [task.id for task in tasks.values() if task.version != versions[task.id]]
+        self._waited = {task_id: (versions[task_id], self._rounds_of(task_id) + 1) for task_id in left}
+        self._tasks = {task_id: tasks.pop(task_id) for task_id in left}
+        self._versions = {task_id: versions.pop(task_id) for task_id in left}
+        self._gone = {}
+        return Round(tasks, versions, gone)
 
     def _look_through(self) -> None:
         for tasks, versions in self._told:
-            self._noted.update(zip([task.id for task in tasks], zip(tasks, versions, strict=True), strict=True))
+            ids = list(map(_id_of, tasks))
+            self._tasks.update(zip(ids, tasks, strict=True))
+            self._versions.update(zip(ids, versions, strict=True))
         self._told = []
 
-    def _rounds_of(self, task_id: TaskId, noted: _Noted) -> int:
+    def _rounds_of(self, task_id: TaskId) -> int:
         """Return for how many rounds it has waited since it was told so."""
-        before, rounds = self._waited.get(task_id, (noted, 0))
-        return rounds if before is noted else 0
+        version, rounds = self._waited.get(task_id, (None, 0))
+        return rounds if version == self._versions[task_id] else 0
 
     @property
     def has_lost(self) -> bool:
@@ -150,4 +192,4 @@ class ChangeCollector:
         return any(rounds > PATIENCE for _, rounds in self._waited.values())
 
 
-__all__ = ["ChangeCollector", "Round", "ToldTask"]
+__all__ = ["ChangeCollector", "Ranks", "Round", "ToldTask"]

@@ -33,7 +33,7 @@ MOST_BYTES = 4 * 1024 * 1024
 """Rows of one push; more are sent in several, so that no frame is larger than a client takes."""
 
 SHARE = 20
-"""Views are read so seldom that reading takes at most a twentieth of the event loop's time, all that wait for it
+"""Views are read so seldom that reading takes at most a twentieth of the event loop's time, all that wait or rest
 together: four views of twenty dashboards cost a drain on PostgreSQL a third when each had a tenth for itself.
 
 Counted is what a read's own steps take, 1.5 to 6 ms, not the 10 to 120 that it lasts in a drain: a tenth of those made
@@ -133,8 +133,7 @@ class Feeds(Interval):
     def on_commit(self, batch: Batch) -> None:
         """Mark what a commit may have changed."""
         # What another server changed is told by half; each view is read at most ten times a second anyway.
-        every = batch.is_foreign
-        is_new = False
+        every, is_new = batch.is_foreign, False
         for feed in self._feeds.values():
             # What is due because time has passed is not known to lack anything.
             is_marked = feed in self._dirty and feed.stale_since is not None and feed.window is None
@@ -208,8 +207,7 @@ class Feeds(Interval):
         before, feed.rows, feed.seq = feed.rows, rows, seq
         if before is None or not feed.subscribers:
             return
-        delta = _delta(feed, before, rows)
-        behind = self.behind(feed)
+        delta, behind = _delta(feed, before, rows), self.behind(feed)
         for subscriber in list(feed.subscribers.values()):
             subscriber.send(delta, behind)
 
@@ -280,7 +278,7 @@ class Feeds(Interval):
                 # Where servers tell each other what they commit, they miss what was not heard.
                 if feed.window is None or self._engine.hub.version_order is None:
                     self._mark(feed)
-        await self._refresh_all([feed for feed in self._dirty if feed.due_at <= now])
+        await self._refresh_all(now)
         times = [feed.due_at for feed in self._dirty]
         times += [feed.again_at for feed in self._feeds.values() if feed.again_at is not None]
         next_at = min(times, default=float("inf"))
@@ -296,12 +294,14 @@ class Feeds(Interval):
         if self._rates.roll():
             self._dirty.update(feed for feed in self._feeds.values() if feed.view.topic == "jobs")
 
-    async def _refresh_all(self, due: list[Feed]) -> None:
+    async def _refresh_all(self, now: float) -> None:
+        due = [feed for feed in self._dirty if feed.due_at <= now]
+        resting = sum(feed.due_at > now for feed in self._feeds.values())
         places = asyncio.Semaphore(AT_ONCE)
 
         async def refresh(feed: Feed) -> None:
             async with places:
-                await self._refresh(feed, among=len(due))
+                await self._refresh(feed, among=len(due) + resting)
 
         async with asyncio.TaskGroup() as group:
             for feed in due:

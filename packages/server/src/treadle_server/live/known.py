@@ -1,7 +1,7 @@
 """What is known of a window and a little beyond it: a run of the list without a gap, corrected by what changed."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from treadle.wire.frames import Window
@@ -53,16 +53,16 @@ class Known:
 
     def correct(self, changed: Round) -> list[ToldTask]:
         """Go on to what changed, and return what came in or came again."""
-        tasks, gone = changed.tasks, changed.gone
+        versions, gone = changed.versions, changed.gone
         kept: list[RankedTask] = []
         older: set[str] = set()
         for row in self.rows:
             task = row.told.task
             if task.id in gone:
                 continue
-            if (told := tasks.get(task.id)) is None:
+            if (version := versions.get(task.id)) is None:
                 kept.append(row)
-            elif told.version < row.told.version:
+            elif version < row.told.version:
                 # It was read when it had already moved on.
                 older.add(task.id)
                 kept.append(row)
@@ -76,12 +76,12 @@ class Known:
         """Return the rows that came within what is known, as many as are kept: those behind them are cut off anyway."""
         found: list[RankedTask] = []
         for number in self._segments():
-            ranks, told = changed.segment(self._order, number)
+            ranks, tasks = changed.segment(self._order, number)
             start, end = self._bounds(ranks)
             for i in range(end - 1, start - 1, -1) if self._backward else range(start, end):
-                task = told[i].task
+                task = tasks[i]
                 if self._matches(task) and task.id not in older and task.id not in changed.gone:
-                    found.append(RankedTask(ranks[i], told[i]))
+                    found.append(RankedTask(ranks[i], changed.told(task)))
                     if len(found) == self._most:
                         return found
         return found
@@ -94,7 +94,7 @@ class Known:
             return range(near, (0 if self._far is None else self._far[0]) - 1, -1)
         return range(near, (last if self._far is None else self._far[0]) + 1)
 
-    def _bounds(self, ranks: list[Rank]) -> tuple[int, int]:
+    def _bounds(self, ranks: Sequence[Rank]) -> tuple[int, int]:
         """Return which of the ranks lie within what is known."""
         near, far = self._near, self._far
         if self._backward:

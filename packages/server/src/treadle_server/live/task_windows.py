@@ -192,7 +192,7 @@ class TasksView:
         self._known = Known(self._wanted, self._matches, self._at, map(ToldTask, found), most=most, is_all=is_all)
         missed, self._missed = self._missed, None
         for changed in missed:
-            self._apply(self._known, changed)
+            self._apply(self._known, changed.anew())
 
     async def _read_numbers(self, connection: AsyncConnection) -> None:
         now = asyncio.get_running_loop().time()

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
-from operator import attrgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, case, or_
@@ -120,6 +121,12 @@ def ranks_in(order: str, number: int) -> Callable[[Task], Rank]:
     return lambda task: (number, *_rising(segment, values(task)))
 
 
+def steps_in(order: str, number: int) -> list[tuple[tuple[str, ...], bool]]:
+    """Return how tasks of this segment are sorted: stable sorts, each by some columns, and whether these ascend."""
+    runs = groupby(ORDERS[order][number].by, key=itemgetter(1))
+    return [(tuple(name for name, _ in columns), up) for up, columns in runs][::-1]
+
+
 def rank_of(order: str) -> Callable[[Task], Rank]:
     """Return what tells a task's rank in the order."""
     told = {status: ranks_in(order, i) for i, segment in enumerate(ORDERS[order]) for status in segment.statuses}
@@ -182,5 +189,6 @@ __all__ = [
     "ranks_in",
     "sort_key",
     "sort_key_of",
+    "steps_in",
     "whole_order",
 ]
