@@ -1,6 +1,7 @@
 """What is watched: a real server with 50,000 tasks, or fewer, and three workers, each a process of its own."""
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -109,10 +110,14 @@ async def _submit(server: ServerProcess, tasks: int) -> None:
 
 
 @contextmanager
-def watching(site: Site, *words: str) -> Iterator[Terminal]:
-    """Have the dashboard in a terminal during the block, from when it says all of the words on."""
+def watching(site: Site, *words: str, told: Path | None = None) -> Iterator[Terminal]:
+    """Have the dashboard in a terminal during the block, from when it says all of the words on.
+
+    Its stderr goes to the file `told`, if there is one.
+    """
     # tmux refuses sockets with long paths, so pytest's own directories won't do.
     with TemporaryDirectory(prefix="treadle-") as name, open_terminal(Path(name), site.environment) as terminal:
-        terminal.enter(*WATCH)
+        terminal.type(shlex.join(WATCH) + ("" if told is None else f" 2>{shlex.quote(str(told))}"))
+        terminal.press("Enter")
         terminal.until_it_says("● live", *words)
         yield terminal

@@ -191,6 +191,16 @@ def test_a_terminal_is_as_it_was_when_the_dashboard_was_killed(terminal: Termina
     assert_sane(terminal)
 
 
+def test_a_dashboard_whose_complaints_go_into_a_file_is_drawn_on_the_terminal_alone(site: Site, tmp_path: Path) -> None:
+    complaints = tmp_path / "complaints"
+
+    with watching(site, ROTATE, "● running", told=complaints) as terminal:
+        terminal.press("q")
+        assert_sane(terminal)
+
+    assert complaints.read_bytes() == b""
+
+
 def test_a_dashboard_whose_terminal_is_closed_ends(terminal: Terminal) -> None:
     watched = psutil.Process(terminal.shell).children(recursive=True)
     # Another window, so that tmux itself goes on.

@@ -18,11 +18,11 @@ DIALOGS = {
     "Question": (("2", "x", "ctrl+u", *"/", "enter"), ["y overwrite it", "esc leave"]),
     "PathPrompt": (("2", "x"), ["enter write", "tab complete", "esc leave"]),
     "PathPrompt, completed": (("2", "x", "ctrl+u", *"/", "tab"), ["enter write", "tab complete", "esc leave"]),
-    "MessagePrompt": (("2", "enter", "m"), ["enter send", "tab name or data", "right complete", "esc leave"]),
+    "MessagePrompt": (("2", "enter", "m"), ["enter send", "tab next", "right complete", "esc leave"]),
     "Outcomes": (("2", "space", "space", "p", "R"), ["esc enter close"]),
     "Help": (("question_mark",), ["/ find", "esc close"]),
     "Help, searched": (("question_mark", "slash", "q", "enter"), ["n next", "N last", "esc leave the search"]),
-    "CommandLine": (("colon",), ["enter do it", "tab complete", "up down what was typed before", "esc leave"]),
+    "CommandLine": (("colon",), ["enter do it", "tab complete", "up down earlier", "esc leave"]),
 }
 LINES = {
     "the filter": (("slash",), ["enter filter", "right complete", "esc leave"]),
@@ -40,6 +40,17 @@ async def test_a_dialog_or_line_names_its_keys(name: str, server: MockServer, cl
         await stage.until(lambda: all(word in stage.text() for word in words))
         if name in {"the filter", "a search in a task", "CommandLine"}:
             assert "^p palette" not in stage.lines()[-1]
+
+
+@pytest.mark.parametrize("name", [*DIALOGS, *LINES])
+async def test_8_a_narrow_screen_has_room_for_all_keys_of_a_dialog_or_line(
+    name: str, server: MockServer, clock: FrozenClock
+) -> None:
+    keys, words = {**DIALOGS, **LINES}[name]
+
+    async with staged(server, clock, size=(60, 20)) as stage:
+        await stage.press(*keys)
+        await stage.until(lambda: any(all(word in line for word in words[-2:]) for line in stage.lines()))
 
 
 def test_every_dialog_is_looked_at_here() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
@@ -21,6 +22,9 @@ class TerminalDriver(LinuxDriver):
     ) -> None:
         """Take the arguments of Textual's, in a running loop."""
         super().__init__(app, debug=debug, mouse=mouse, size=size)
+        # Textual draws on stderr, also where that is a file that gathers what is complained of.
+        if sys.__stdout__ is not None and sys.__stdout__.isatty():
+            self._file = sys.__stdout__
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTSTP, self._sigtstp_application)
         loop.add_signal_handler(signal.SIGCONT, self._sigcont_application)

@@ -17,7 +17,7 @@ from treadle_tui.widgets.styled_text import StyledText
 SHOWN = 8
 """How many completions there is room for."""
 
-KEYS = {"enter": "do it", "tab": "complete", "up down": "what was typed before", "esc": "leave"}
+KEYS = {"enter": "do it", "tab": "complete", "up down": "earlier", "esc": "leave"}
 """What works in it."""
 
 Completer = Callable[[str], Sequence[Completion]]

@@ -16,7 +16,7 @@ from treadle_tui.core.verbs.messages import Draft, MessageError
 from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.styled_text import StyledText
 
-KEYS = {"enter": "send", "tab": "name or data", "right": "complete", "esc": "leave"}
+KEYS = {"enter": "send", "tab": "next", "right": "complete", "esc": "leave"}
 """What works in it."""
 
 CELLS = 60
