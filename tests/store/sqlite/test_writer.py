@@ -109,6 +109,9 @@ async def test_an_update_of_many_rows_together_changes_each_and_counts_those_tha
         changed = tx.connection.run_together(update, ("v",), [(f"k{n}", n) for n in range(count)])
         found = tx.connection.run_together(update, ("w",), [("k0", 0), ("nothing", 1)])
         rows = dict(tx.connection.fetch("SELECT key, value FROM meta WHERE key LIKE 'k%'"))
+        query = "SELECT ? || key FROM {rows} AS v JOIN meta ON key = v.column1"
+        read = tx.connection.fetch_together(query, ("a ",), [(key,) for key in sorted(rows)])
 
+    assert read == [(f"a {key}",) for key in sorted(rows)]
     assert (changed, found) == (count, 1)
     assert rows == {f"k{n}": f"v{n}" for n in range(count)} | {"k0": "w0"}

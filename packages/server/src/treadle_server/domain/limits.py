@@ -161,10 +161,10 @@ def bucket_ids_of(limit_key: str) -> tuple[BucketId, ...]:
     return tuple(BucketId(*map(int, part.split(":"))) for part in limit_key.split(" "))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65536)
 def weights_of(limits: str) -> tuple[int, ...]:
     """Return what a task weighs in each of its buckets, in their order; `limits` is what it has as JSON text."""
-    return tuple(int(one["weight"]) for one in orjson.loads(limits))
+    return tuple([one["weight"] for one in orjson.loads(limits)])
 
 
 def text_of(named: Iterable[Named], room: str, own: Sequence[Mapping[str, Any]]) -> str:
@@ -239,8 +239,9 @@ class Bucket:
     @property
     def room(self) -> int:
         """Return how many tasks of weight 1 fit."""
-        free = ENDLESS if self.limit.concurrency is None else max(0, self.limit.concurrency - self.used)
-        return free if self.limit.rate_count is None else min(free, int(self.tokens + 1e-9))
+        limit = self.limit
+        free = ENDLESS if limit.concurrency is None else limit.concurrency - self.used
+        return max(0, free if limit.rate_count is None else min(free, int(self.tokens + 1e-9)))
 
     def fits(self, weight: int, *, used: int = 0, claims: int = 0) -> bool:
         """Return whether a task fits when so much more was used, and so many more were claimed."""
@@ -267,6 +268,10 @@ class Bucket:
         return max(now, self.filled_at or now) + timedelta(microseconds=ceil(seconds * 1e6 - 1e-3))
 
 
+Share = tuple[Bucket, BucketId, int]
+"""What a task counts for in a bucket, as a weight."""
+
+
 @dataclass(slots=True)
 class Gate:
     """The buckets that a transaction decides about, and what it takes of them."""
@@ -283,6 +288,8 @@ class Gate:
     """Those that may have more room."""
     shut: set[Line] = field(default_factory=set)
     """Lines of which a task did not fit: none behind it goes before it."""
+    _shares: dict[str, list[Share]] = field(default_factory=dict)
+    """What tasks count for, by their limits as JSON text: who is asked about is taken next, and read but once."""
 
     def fitting(self, limit_key: str, weights: Iterable[Sequence[int]]) -> tuple[int, BucketId | None]:
         """Return how many of a line's tasks fit, from its first on, and into which bucket the next one does not."""
@@ -304,32 +311,38 @@ class Gate:
         """Return how many tasks of a line fit at most."""
         most = ENDLESS
         for bucket_id in bucket_ids_of(limit_key):
-            if (bucket := self.buckets.get(bucket_id.bucket)) is not None:
-                most = min(most, bucket.room)
+            bucket = self.buckets.get(bucket_id.bucket)
+            if bucket is not None and (room := bucket.room) < most:
+                most = room
         return most
 
     def admits(self, task: Task) -> bool:
         """Return whether the task may be claimed; if not, nothing of its line may be in this transaction."""
-        if task.limit_key is None or task.limits is None:
+        if task.limit_key is None:
             return True
         if self.shut and Line(task.lane, task.limit_key) in self.shut:
             return False
-        for bucket_id, weight in zip(bucket_ids_of(task.limit_key), weights_of(task.limits), strict=True):
-            bucket = self.buckets.get(bucket_id.bucket)
-            if bucket is not None and not bucket.fits(weight):
+        for bucket, _, weight in self._shares_of(task):
+            if not bucket.fits(weight):
                 self.shut.add(Line(task.lane, task.limit_key))
                 return False
         return True
 
+    def _shares_of(self, task: Task) -> list[Share]:
+        """Return what a task counts for; nothing for a limit that there is no more."""
+        if task.limit_key is None or task.limits is None:
+            return []
+        if (shares := self._shares.get(task.limits)) is None:
+            shares = self._shares[task.limits] = [
+                (bucket, bucket_id, bucket.limit.counted(weight))
+                for bucket_id, weight in zip(bucket_ids_of(task.limit_key), weights_of(task.limits), strict=True)
+                if (bucket := self.buckets.get(bucket_id.bucket)) is not None
+            ]
+        return shares
+
     def take(self, task: Task) -> None:
         """Let a task through that is admitted: it takes its weight, and a token, of each of its buckets."""
-        if task.limit_key is None or task.limits is None:
-            return
-        for bucket_id, weight in zip(bucket_ids_of(task.limit_key), weights_of(task.limits), strict=True):
-            bucket = self.buckets.get(bucket_id.bucket)
-            if bucket is None:
-                continue
-            counted = bucket.limit.counted(weight)
+        for bucket, bucket_id, counted in self._shares_of(task):
             bucket.used += counted
             self.taken.append((task, bucket_id, counted))
             if bucket.limit.rate_count is not None:

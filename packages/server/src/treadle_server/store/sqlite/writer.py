@@ -124,13 +124,23 @@ class InlineConnection:
         parameters before. Run for each row by itself it opens some twenty indexes for each: a claim then took 5.3
         microseconds, of which 3.5 are left.
         """
-        changed = 0
+        return sum(done.rowcount for done in self._together(statement, shared, rows))
+
+    def fetch_together(
+        self, statement: str, shared: Sequence[Any], rows: Sequence[Sequence[Any]]
+    ) -> list[tuple[Any, ...]]:
+        """Run such a query, and return what it finds for all rows of parameters."""
+        return [row for done in self._together(statement, shared, rows) for row in done.fetchall()]
+
+    def _together(
+        self, statement: str, shared: Sequence[Any], rows: Sequence[Sequence[Any]]
+    ) -> Iterator[sqlite3.Cursor]:
         for first in range(0, len(rows), MOST_TOGETHER):
             some = rows[first : first + MOST_TOGETHER]
             text = _with_rows(statement, len(some), len(some[0]))
             with _named(text):
-                changed += self.driver.execute(text, (*shared, *chain.from_iterable(some))).rowcount
-        return changed
+                done = self.driver.execute(text, (*shared, *chain.from_iterable(some)))
+            yield done
 
 
 @lru_cache(maxsize=MOST_TEXTS)

@@ -93,7 +93,7 @@ async def open_gate(tx: Tx, heads: Iterable[Task], now: datetime) -> Gate | None
 
 async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Decision:
     """Write what claims have taken, and decide anew about their lines."""
-    await rows.insert_uses(tx, ((task.seq, task.run_id, bucket_id, weight) for task, bucket_id, weight in gate.taken))
+    await rows.insert_uses(tx, [(task.seq, task.run_id, *bucket_id, weight) for task, bucket_id, weight in gate.taken])
     lines = {Line(task.lane, task.limit_key) for task, _, _ in gate.taken if task.limit_key is not None}
     moved = ChangedLanes()
     await _decide(tx, gate, lines | gate.shut, now, moved)
@@ -102,11 +102,10 @@ async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Decision:
 
 async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) -> None:
     """Read the buckets that are not known yet."""
-    missing = {
-        bucket_id for key in limit_keys for bucket_id in bucket_ids_of(key) if bucket_id.bucket not in gate.known
-    }
+    known = gate.known
+    missing = [one for key in limit_keys for one in bucket_ids_of(key) if one.bucket not in known]
     if missing:
-        gate.known |= {bucket_id.bucket for bucket_id in missing}
+        known.update([bucket_id.bucket for bucket_id in missing])
         gate.buckets |= await rows.read_buckets(tx, missing, now)
 
 
@@ -121,10 +120,12 @@ async def _write(tx: Tx, gate: Gate, moved: ChangedLanes, now: datetime) -> Deci
 
 
 async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, moved: ChangedLanes) -> set[Line]:
-    """Let the first tasks of each line be claimable that fit; return the lines of which none is."""
+    """Let the first tasks of each line be claimable that fit; return the lines of which none is.
+
+    The buckets of the lines are known.
+    """
     if not lines:
         return set()
-    await _know(tx, gate, [line.limit_key for line in lines], now)
     most = min(MOST_OPEN, 1 + max(gate.room(line.limit_key) for line in lines))
     wanted: set[int] = set()
     stuck: set[Line] = set()
@@ -174,6 +175,7 @@ async def _open(tx: Tx, gate: Gate, bucket_ids: Collection[BucketId], now: datet
         if not new:
             break
         seen |= new
+        await _know(tx, gate, [line.limit_key for line in new], now)
         stuck = await _decide(tx, gate, new, now, moved)
         # What a line can't use, for it waits for another bucket too or is too heavy, is the next one's.
         left = {waiting[line] for line in stuck & new}

@@ -44,14 +44,15 @@ They are two ranges of the index of lines, each in the line's order.
 
 # Most lines have nobody left when a task of theirs was claimed: that is one look along the index, and not two.
 _FIRST = f"""
+WITH bound (most) AS (SELECT ?)
 SELECT t.lane, t.limit_key, t.seq, t.limits, -t.priority, t.due_at, NOT t.blocked
-  FROM json_each(?) l CROSS JOIN tasks t
- WHERE EXISTS (SELECT 1 FROM tasks WHERE limit_key = l.value ->> 1 AND lane = l.value ->> 0 AND {IN_LINE})
-   AND t.seq IN (SELECT seq FROM tasks WHERE limit_key = l.value ->> 1 AND lane = l.value ->> 0 AND {OPEN}
+  FROM {{rows}} l CROSS JOIN tasks t
+ WHERE EXISTS (SELECT 1 FROM tasks WHERE limit_key = l.column2 AND lane = l.column1 AND {IN_LINE})
+   AND t.seq IN (SELECT seq FROM tasks WHERE limit_key = l.column2 AND lane = l.column1 AND {OPEN}
                   UNION ALL
                  SELECT seq FROM (SELECT seq FROM tasks
-                                   WHERE limit_key = l.value ->> 1 AND lane = l.value ->> 0 AND {PARKED}
-                                   ORDER BY priority DESC, due_at, seq LIMIT ?))
+                                   WHERE limit_key = l.column2 AND lane = l.column1 AND {PARKED}
+                                   ORDER BY priority DESC, due_at, seq LIMIT (SELECT most FROM bound)))
  ORDER BY t.lane, t.limit_key, t.priority DESC, t.due_at, t.seq
 """  # noqa: S608 - made of constants
 _PG_FIRST = f"""
@@ -74,10 +75,8 @@ def _lock(tx: Tx) -> str:
     return "" if tx.is_exclusive else "FOR UPDATE SKIP LOCKED"
 
 
-def _lines(tx: Tx, lines: Collection[Line]) -> list[Any]:
-    """Return the lines as they are bound: one JSON list, or two arrays."""
-    if tx.dialect == "sqlite":
-        return [[list(line) for line in lines]]
+def _lines(lines: Collection[Line]) -> list[Any]:
+    """Return the lines as PostgreSQL's two arrays."""
     return [[line.lane for line in lines], [line.limit_key for line in lines]]
 
 
@@ -87,7 +86,12 @@ async def first_in_lines(tx: Tx, lines: Collection[Line], most: int) -> dict[Lin
     All that may be claimed are among them, and so the first `most` of the line are.
     """
     found: dict[Line, list[Waiting]] = {line: [] for line in lines}
-    for lane, key, *task in await fetch(tx, _FIRST, _PG_FIRST.format(_lock(tx)), *_lines(tx, lines), most):
+    rows: Sequence[Sequence[Any]]
+    if isinstance(tx.connection, InlineConnection):
+        rows = tx.connection.fetch_together(_FIRST, (most,), list(lines))
+    else:
+        rows = await fetch(tx, "", _PG_FIRST.format(_lock(tx)), *_lines(lines), most)
+    for lane, key, *task in rows:
         found[Line(lane, key)].append(Waiting(*task))
     return found
 
@@ -106,7 +110,7 @@ async def left_in_lines(tx: Tx, lines: Collection[Line]) -> dict[Line, Waiting]:
     """Return the first of each line's tasks that wait for their limits, also one that another server has at hand."""
     if not lines or tx.is_exclusive or tx.dialect == "sqlite":
         return {}
-    rows = await fetch(tx, "", _LEFT, *_lines(tx, lines))
+    rows = await fetch(tx, "", _LEFT, *_lines(lines))
     return {Line(lane, key): Waiting(*task) for lane, key, *task in rows}
 
 
@@ -158,9 +162,11 @@ async def write_parked(tx: Tx, lines: Collection[Line], parked: Sequence[Parked]
     """Note which of the lines wait, and for what; the others do not."""
     if tx.dialect == "sqlite":
         connection = cast("InlineConnection", tx.connection)
-        connection.run_many("DELETE FROM limit_lines WHERE lane = ? AND limit_key = ?", list(lines))
+        # Where no line waits at all, that is known sooner than of each of them.
+        if connection.fetch("SELECT 1 FROM limit_lines LIMIT 1"):
+            connection.run_together("DELETE FROM limit_lines WHERE (lane, limit_key) IN {rows}", (), list(lines))
     else:
-        await cast("DirectConnection", tx.connection).change(_PG_UNPARK, _lines(tx, lines))
+        await cast("DirectConnection", tx.connection).change(_PG_UNPARK, _lines(lines))
     rows = [(*p.line, p.bucket_id.bucket, p.bucket_id.num, p.first.rank, p.first.due_at, p.first.seq) for p in parked]
     if not rows:
         return

@@ -4,7 +4,7 @@ Each is one statement for any number of rows. On PostgreSQL a row is looked up a
 knows of the table: see `hot.py`.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -75,11 +75,8 @@ async def limits_by_num(tx: Tx, nums: Collection[int], *, lock: str = "") -> lis
 async def read_buckets(tx: Tx, bucket_ids: Collection[BucketId], now: datetime) -> dict[int, Bucket]:
     """Return the buckets of those of the limits that there are, as they are `now`."""
     limits = {limit.num: limit for limit in await limits_by_num(tx, {bucket_id.num for bucket_id in bucket_ids})}
-    found = {
-        bucket_id.bucket: Bucket(limit, tokens=float(limit.rate_burst or 0))
-        for bucket_id in bucket_ids
-        if (limit := limits.get(bucket_id.num)) is not None
-    }
+    full = {num: float(limit.rate_burst or 0) for num, limit in limits.items()}
+    found = {bucket: Bucket(limits[num], 0, full[num]) for num, bucket in bucket_ids if num in limits}
     wanted = [bucket for bucket, one in found.items() if one.limit.concurrency is not None]
     for bucket, used in await fetch(tx, _USED, _PG_USED, wanted) if wanted else ():
         found[bucket].used = int(used)
@@ -170,20 +167,19 @@ async def awaited_buckets(tx: Tx, num: int, most: int) -> list[BucketId]:
 # What runs count for
 
 
-async def insert_uses(tx: Tx, uses: Iterable[tuple[int, int, BucketId, int]]) -> None:
-    """Keep what runs count for, each as (task's number, run, bucket, weight)."""
-    rows = [(seq, run, bucket_id.bucket, bucket_id.num, weight) for seq, run, bucket_id, weight in uses]
+async def insert_uses(tx: Tx, rows: Sequence[tuple[int, int, int, int, int]]) -> None:
+    """Keep what runs count for, each as (task's number, run, limit's number, bucket, weight)."""
     if not rows:
         return
     if isinstance(tx.connection, InlineConnection):
-        tx.connection.run_many(_USE.format("VALUES (?, ?, ?, ?, ?)"), rows)
+        tx.connection.run_together(_USE.format("SELECT * FROM {rows}"), (), rows)
         return
     arrays = "SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::bigint[], $5::int[])"
     columns = [list(column) for column in zip(*rows, strict=True)]
     await cast("DirectConnection", tx.connection).change(_USE.format(arrays), columns)
 
 
-_USE = "INSERT INTO limit_uses (task_seq, run_id, bucket, limit_num, weight) {0}"
+_USE = "INSERT INTO limit_uses (task_seq, run_id, limit_num, bucket, weight) {0}"
 
 
 async def delete_ended_uses(tx: Tx, seqs: Collection[int]) -> set[BucketId]:
