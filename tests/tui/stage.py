@@ -131,3 +131,14 @@ async def typed(stage: Stage, line: str) -> None:
     await stage.press("colon")
     await stage.paste(line)
     await stage.press("enter")
+
+
+@asynccontextmanager
+async def slow(stage: Stage) -> AsyncIterator[None]:
+    """While the block lasts the server answers nothing; then all of it."""
+    stage.server.gate = asyncio.Event()
+    yield
+    stage.server.gate.set()
+    stage.server.gate = None
+    for _ in range(3):
+        await stage.settle()

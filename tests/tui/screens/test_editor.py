@@ -10,7 +10,7 @@ import pytest
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import uuid
-from tests.tui.stage import staged
+from tests.tui.stage import slow, staged
 from treadle_tui.app import Dashboard
 
 EDITOR = """
@@ -248,6 +248,23 @@ async def test_a_task_is_read_in_the_editor_and_in_the_pager(
     assert '"found"' in read
     assert "first\\x1b[2J\nsecond" in read
     assert (turns.place / "mode-0").read_text() == "0o400"
+
+
+@pytest.mark.parametrize("key", ["e", "o", "v"])
+async def test_6_what_is_typed_behind_the_key_that_opens_a_program_is_nobodys(
+    key: str, server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    """The program reads its keys by itself, and what was meant for it must not act on the list."""
+    alone(server, pending(server))
+
+    async with staged(server, clock) as stage:
+        await stage.press("2")
+        async with slow(stage):
+            await stage.burst(key, "p")
+        await stage.until(lambda: turns.count() == 1)
+        await stage.settle()
+
+        assert stage.asked("actions") == []
 
 
 # The clipboard.

@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.tui.happenings import only_a_task_that_waits_for_a_message, tasks_have_failed
 from tests.tui.mock import FrozenClock, MockServer
-from tests.tui.stage import Stage, staged
+from tests.tui.stage import Stage, slow, staged
 from treadle_tui.widgets.confirm import Confirm
 from treadle_tui.widgets.question import Question
 
@@ -22,17 +21,6 @@ async def stage(server: MockServer, clock: FrozenClock) -> AsyncIterator[Stage]:
     async with staged(server, clock) as stage:
         await stage.press("2", "enter")
         yield stage
-
-
-@asynccontextmanager
-async def slow(stage: Stage) -> AsyncIterator[None]:
-    """While the block lasts the server answers nothing; then all of it."""
-    stage.server.gate = asyncio.Event()
-    yield
-    stage.server.gate.set()
-    stage.server.gate = None
-    for _ in range(3):
-        await stage.settle()
 
 
 async def test_6_keys_behind_the_one_that_sends_a_message_are_the_messages_text(stage: Stage) -> None:
