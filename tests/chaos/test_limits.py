@@ -26,8 +26,9 @@ from tests.storm import shifted
 from tests.storm.wires import forgetful
 from tests.waiting import until
 from treadle import Client
+from treadle_server.store.past_runs import past_runs
 from treadle_server.store.store import SqlStore
-from treadle_server.store.tables import limit_uses, runs, tasks
+from treadle_server.store.tables import limit_uses, tasks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres, pytest.mark.soak, pytest.mark.timeout(1_500)]
 
@@ -172,11 +173,12 @@ async def claims_of_the_rate(url: str) -> tuple[list[datetime], int]:
     store = SqlStore(url)
     try:
         async with store.read() as connection:
+            over = past_runs()
             claims = (
-                sa.select(runs.c.claimed_at)
-                .join_from(runs, tasks, runs.c.task_seq == tasks.c.seq)
-                .where(tasks.c.job_name.like("%:paced"), sa.func.coalesce(runs.c.reason, "") != "returned")
-                .order_by(runs.c.claimed_at)
+                sa.select(over.c.claimed_at)
+                .join_from(over, tasks, over.c.task_seq == tasks.c.seq)
+                .where(tasks.c.job_name.like("%:paced"), sa.func.coalesce(over.c.reason, "") != "returned")
+                .order_by(over.c.claimed_at)
             )
             left = (await connection.execute(sa.select(sa.func.count()).select_from(limit_uses))).scalar_one()
             return list((await connection.execute(claims)).scalars()), int(left)
