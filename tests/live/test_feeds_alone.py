@@ -1,16 +1,15 @@
 """Feeds without a server: views that take long, and one that is forgotten while somebody waits for it."""
 
 import asyncio
-import gc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from time import thread_time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from treadle_server.clock import SystemClock
+from treadle_server.live import metered
 from treadle_server.live.feeds import INTERVAL, Feeds
 from treadle_server.live.metered import Metered
 from treadle_server.live.views import ViewRows
@@ -19,12 +18,30 @@ from treadle_server.services.base import Health, supervise
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(autouse=True)
-def _no_others_garbage() -> Iterator[None]:
-    """Times are told here: a collection of all that a thousand tests have left takes half a second."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
+class Hands:
+    """The time of the loop and of its thread, which pass by hand alone, however busy the machine is."""
+
+    def __init__(self) -> None:
+        self.of_loop = 100.0
+        self.of_thread = 5.0
+
+    def work(self, seconds: float) -> None:
+        """Let the thread be busy for so long."""
+        self.of_loop += seconds
+        self.of_thread += seconds
+
+    def wait(self, seconds: float) -> None:
+        """Let the loop wait for so long."""
+        self.of_loop += seconds
+
+
+@pytest.fixture
+async def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
+    """The clock of the running loop, and what `Metered` reads, for tests in which nothing waits for a timer."""
+    hands = Hands()
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: hands.of_loop)
+    monkeypatch.setattr(metered, "thread_time", lambda: hands.of_thread)
+    return hands
 
 
 class Slow:
@@ -60,78 +77,82 @@ def feeds_of_nothing() -> Feeds:
     return Feeds(engine, SimpleNamespace(roll=lambda: False))  # type: ignore[arg-type]
 
 
-async def test_a_view_rests_after_two_slow_reads_and_not_after_one() -> None:
+async def test_a_view_rests_after_two_slow_reads_and_not_after_one(hands: Hands) -> None:
     """One read may have been held up by the machine; a database that always takes long has as long a rest."""
     feeds, view = feeds_of_nothing(), Slow()
-    loop = asyncio.get_running_loop()
     view.go_on.clear()
     opening = asyncio.ensure_future(feeds.open("counts", lambda: view))
-    loop.call_later(0.3, view.go_on.set)
+    await view.is_read.wait()
+    hands.wait(0.3)
+    view.go_on.set()
     feed = await opening
-    rest_after_one = feed.due_at - loop.time()
+    rest_after_one = feed.due_at - hands.of_loop
 
     view.go_on.clear()
-    loop.call_later(0.3, view.go_on.set)
-    await feeds._read(feed)
-    rest_after_two = feed.due_at - loop.time()
+    view.is_read.clear()
+    reading = asyncio.ensure_future(feeds._read(feed))
+    await view.is_read.wait()
+    hands.wait(0.3)
+    view.go_on.set()
+    await reading
+    rest_after_two = feed.due_at - hands.of_loop
 
-    assert rest_after_one <= INTERVAL
-    assert 0.25 < rest_after_two < 2
+    assert rest_after_one == pytest.approx(INTERVAL)
+    assert rest_after_two == pytest.approx(0.3)
 
 
 class Busy(Slow):
     """A view that takes the event loop's own time."""
 
+    def __init__(self, hands: Hands) -> None:
+        super().__init__()
+        self.hands = hands
+
     async def read(self, connection: Any) -> ViewRows:
-        ends = thread_time() + 0.05
-        while thread_time() < ends:
-            pass
+        self.hands.work(0.05)
         return ViewRows()
 
 
-async def test_views_that_wait_to_be_read_share_one_twentieth_of_the_loop_s_time() -> None:
+async def test_views_that_wait_to_be_read_share_one_twentieth_of_the_loop_s_time(hands: Hands) -> None:
     feeds = feeds_of_nothing()
-    loop = asyncio.get_running_loop()
-    feed = await feeds.open("counts", Busy)
-    others = [await feeds.open(f"counts {n}", Busy) for n in range(3)]
+    feed = await feeds.open("counts", lambda: Busy(hands))
+    others = [await feeds.open(f"counts {n}", lambda: Busy(hands)) for n in range(3)]
     await feeds._read(feed)
-    alone = feed.due_at - loop.time()
+    alone = feed.due_at - hands.of_loop
     for one in (feed, *others):
         feeds.subscribe(one, 1, one.key, lambda _: None)
         one.due_at = 0.0
 
     feeds.on_commit(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
     await feeds.turn()
-    rests = [one.due_at - loop.time() for one in (feed, *others)]
+    rests = [one.due_at - hands.of_loop for one in (feed, *others)]
 
-    assert 0.8 < alone <= 2
-    assert 3 < max(rests) <= 6
+    assert alone == pytest.approx(20 * 0.05)
+    assert max(rests) == pytest.approx(4 * 20 * 0.05)
 
 
-async def test_a_view_shares_its_time_with_those_that_rest_from_being_read() -> None:
+async def test_a_view_shares_its_time_with_those_that_rest_from_being_read(hands: Hands) -> None:
     """Else four that are due one after the other would have a twentieth each."""
     feeds = feeds_of_nothing()
-    loop = asyncio.get_running_loop()
-    feed, *others = [await feeds.open(f"counts {n}", Busy) for n in range(4)]
+    feed, *others = [await feeds.open(f"counts {n}", lambda: Busy(hands)) for n in range(4)]
     for one in (feed, *others):
         feeds.subscribe(one, 1, one.key, lambda _: None)
-        one.due_at = loop.time() + 60
+        one.due_at = hands.of_loop + 60
     await feeds._read(feed)
     feed.due_at = 0.0
 
     feeds.on_commit(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
     await feeds.turn()
 
-    assert 3 < feed.due_at - loop.time() <= 6
+    assert feed.due_at - hands.of_loop == pytest.approx(4 * 20 * 0.05)
 
 
-async def test_what_others_do_while_a_view_waits_is_not_counted_as_its_time() -> None:
+async def test_what_others_do_while_a_view_waits_is_not_counted_as_its_time(hands: Hands) -> None:
     feeds, view = feeds_of_nothing(), Slow()
-    loop = asyncio.get_running_loop()
     feed = await feeds.open("counts", lambda: view)
 
     async def others() -> None:
-        await Busy().read(None)
+        hands.work(0.05)
         view.go_on.set()
 
     for _ in range(2):
@@ -140,8 +161,9 @@ async def test_what_others_do_while_a_view_waits_is_not_counted_as_its_time() ->
             group.create_task(feeds._read(feed))
             group.create_task(others())
 
-    assert feed.spent < 0.02
-    assert feed.due_at - loop.time() < 0.4
+    assert feed.took == pytest.approx(0.05)
+    assert feed.spent == 0
+    assert feed.due_at - hands.of_loop == pytest.approx(INTERVAL)
 
 
 async def test_a_view_that_is_to_be_read_again_later_is_read_at_once_when_it_changed() -> None:
@@ -183,12 +205,12 @@ async def test_what_a_metered_coroutine_raises_and_is_interrupted_by_passes_thro
             is_interrupted.set()
         return "went on"
 
-    async def metered(work: Any) -> Any:
+    async def measured(work: Any) -> Any:
         return await Metered(work)
 
     with pytest.raises(ValueError, match="mine"):
-        await metered(fails())
-    waiting = asyncio.ensure_future(metered(waits()))
+        await measured(fails())
+    waiting = asyncio.ensure_future(measured(waits()))
     await asyncio.sleep(0)
     waiting.cancel()
 
