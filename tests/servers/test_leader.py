@@ -72,16 +72,33 @@ async def test_one_of_two_servers_leads_and_the_other_is_ready_too_g11(sites: tu
 
 
 @pytest.mark.postgres
-async def test_a_leader_that_stops_lets_the_other_lead_at_once_g11(postgres_database: str, tmp_path: Path) -> None:
+async def test_a_leader_that_stops_lets_the_other_lead_at_once_g11(
+    postgres_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks every second, and is given the lock when it first asks after the leader's session has ended."""
+    got, pauses = list[bool](), list[float]()
     async with AsyncExitStack() as outer:
         async with AsyncExitStack() as inner:
             first = await open_site(inner, postgres_database, tmp_path / "a")
             await until(lambda: leads(first))
             second = await open_site(outer, postgres_database, tmp_path / "b")
+            leader = second.served.app.state.ctx.services.leader
+            ask, held_by = leader.turn, await holders(postgres_database)
             assert not leads(second)
-        stopped = time.monotonic()
+
+            async def watched() -> float:
+                is_free = not set(held_by) & set(await holders(postgres_database))
+                pauses.append(await ask())
+                if is_free:
+                    got.append(leader.is_leading)
+                return pauses[-1]
+
+            monkeypatch.setattr(leader, "turn", watched)
         await until(lambda: leads(second))
-        assert time.monotonic() - stopped < 3
+        await until(lambda: pauses)
+
+    assert all(got)
+    assert max(pauses) <= 1
 
 
 @pytest.mark.postgres
