@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.happenings import only_a_task_that_waits_for_a_message, tasks_have_failed
+from tests.tui.happenings import only_a_task_that_waits_for_a_message, targets_are_held, tasks_have_failed
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import Stage, slow, staged
 from treadle_tui.widgets.confirm import Confirm
@@ -77,6 +77,20 @@ async def test_6_the_answer_that_is_typed_behind_the_key_answers_its_question(
         asked = [request["action"] for request in stage.asked("actions")]
         assert asked == (["resolve"] if typed == "y" else [])
         assert isinstance(stage.app.screen, Confirm) == (typed != "y")
+
+
+async def test_6_the_answer_behind_a_verb_in_a_list_answers_its_question(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    """The row's task is read first, and then it is asked whether what runs is to be cancelled; `y` alone copies."""
+    targets_are_held(server)
+    async with staged(server, clock) as stage:
+        await stage.press("4", "down", "down")
+        async with slow(stage):
+            await stage.burst("c", "y")
+
+        assert [request["action"] for request in stage.asked("actions")] == ["cancel"]
+        assert "cancelled 1 task" in stage.text()
 
 
 async def test_6_a_verb_that_asks_nothing_lets_the_keys_behind_it_act_on_the_screen(
