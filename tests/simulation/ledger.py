@@ -1,11 +1,21 @@
 """What workers and servers know that the verdict asks for."""
 
 from dataclasses import dataclass, field
+from math import inf
 
 from tests.history.records import Mark
 
 Key = tuple[str, int]
 """A task and the number of a run."""
+
+
+@dataclass
+class Absence:
+    """A worker that has no connection."""
+
+    worker: str
+    since: float
+    until: float = inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,8 @@ class Ledger:
     received: set[Key] = field(default_factory=set)
     troubles: list[tuple[float, str]] = field(default_factory=list)
     """When which worker, or a server, was disturbed."""
+    absences: list["Absence"] = field(default_factory=list)
+    """When workers had no connection, whether their server knew it by then or not."""
     names: dict[str, str] = field(default_factory=dict)
     """Which worker has an id."""
     sites: dict[str, str] = field(default_factory=dict)

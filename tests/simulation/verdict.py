@@ -53,7 +53,12 @@ def _claims(ledger: Ledger) -> Iterator[str]:
         if ended.reason not in LOST or key in ledger.received:
             continue
         whose = {ended.worker, ended.server}
-        if not any(ended.claimed <= when <= ended.at and who in whose for when, who in ledger.troubles):
+        is_disturbed = any(ended.claimed <= when <= ended.at and who in whose for when, who in ledger.troubles)
+        was_away = any(
+            one.worker == ended.worker and one.since <= ended.at and one.until >= ended.claimed
+            for one in ledger.absences
+        )
+        if not (is_disturbed or was_away):
             yield f"claim: task {key[0]} run {key[1]} never came to {ended.worker}, and ended as {ended.reason}"
 
 
