@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+from sqlalchemy import Engine
 from sqlalchemy.engine import make_url
 
 from tests.simulation.fate import BEGIN
@@ -93,6 +94,8 @@ class Database:
     def __post_init__(self) -> None:
         self._turn = asyncio.Lock()
         self._epochs = [(0.0, self.ahead)]
+        self._engines: list[Engine] = []
+        """One for each connection, those too with which a process has died: it keeps the driver's own."""
         self._readers: list[Connection] = []
         self._idle: list[Connection] = []
 
@@ -128,6 +131,7 @@ class Database:
         engine = sqlite_writer(make_url(f"sqlite:///{self.path}"))
         connection = Connection(engine.connect())
         connection.database = self
+        self._engines.append(engine)
         # Nobody takes the machine's power away; what a crash leaves is decided here.
         connection.driver.execute("PRAGMA synchronous=OFF")
         return connection
@@ -171,6 +175,8 @@ class Database:
         """Close every connection."""
         for connection in self._idle + self._readers:
             connection.close()
+        for engine in self._engines:
+            engine.dispose()
 
 
 class _Asked:
