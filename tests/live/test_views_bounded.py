@@ -11,7 +11,9 @@ from tests.engine.conftest import Shop
 from tests.schedules.conftest import Ticker
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.tasks import RunItem
+from treadle_server.engine.commands.steps import StepReport
 from treadle_server.engine.engine import Engine
+from treadle_server.live import views
 from treadle_server.live.views import SchedulesView, TaskView
 from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import schedules as read_schedules
@@ -77,3 +79,21 @@ async def test_a_schedules_large_payload_is_left_out_and_those_behind_what_all_m
     }  # fmt: skip
     assert told["third"].payload == told["first"].options == {}
     assert (told["third"].options, told["second"].payload) == ({"priority": 3}, {"text": "x" * 70})
+
+
+async def test_f4_a_tasks_last_steps_are_among_its_events(
+    engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F4: the dashboard draws them into the task's timeline."""
+    monkeypatch.setattr(views, "MOST_STEPS", 2)
+    worker = await shop.worker()
+    [task] = await shop.submit()
+    [claimed] = await shop.claim(worker)
+    await shop.report(claimed, "started")
+    for name in ("first", "second", "third"):
+        await shop.report(claimed, "step", step=StepReport(name=name), result="1")
+
+    [row] = await rows_of(engine, TaskView(task.id, lambda: START))
+
+    told = [(event["step"], event["status"], event["run_id"]) for event in row["events"] if event["kind"] == "step"]
+    assert told == [("second", "call", 0), ("third", "call", 0)]

@@ -1,5 +1,7 @@
 """A task's life as a rail: what happened when, and how long it took in between."""
 
+from collections.abc import Sequence
+
 from tests.tui.mock import NOON, FrozenClock, MockServer
 from tests.tui.scene import at, storied_task, task
 from treadle_tui.core.draw.glyphs import UNICODE
@@ -8,8 +10,9 @@ from treadle_tui.core.state.detail import TaskDetail
 from treadle_tui.core.views.timeline import timeline
 
 
-def rail(row: dict[str, object], *runs: dict[str, object]) -> list[str]:
-    detail = TaskDetail.model_validate({"id": row["id"], "task": row, "runs": list(runs)})
+def rail(row: dict[str, object], *runs: dict[str, object], events: Sequence[dict[str, object]] = ()) -> list[str]:
+    told = {"id": row["id"], "task": row, "runs": list(runs), "events": list(events)}
+    detail = TaskDetail.model_validate(told)
     return [plain(line) for line in timeline(detail, NOON, UNICODE)]
 
 
@@ -56,3 +59,40 @@ def test_a_cancel_before_the_first_run_ends_the_rail() -> None:
     told = rail(task(1, age=30, status="cancelled", completed_at=at(10), reason="cancelled"))
 
     assert told[1:3] == ["         │ waited 20s            ━━━━━━━━━━━━", "11:59:50 ⊘ cancelled"]
+
+
+def suspended(run_id: int, *, claimed: float, ended: float) -> dict[str, object]:
+    times = {"claimed_at": at(claimed), "started_at": at(claimed), "ended_at": at(ended)}
+    return {"task_id": "t", "run_id": run_id, "status": "suspended", "reason": "suspended", **times}
+
+
+def step(name: str, kind: str, run_id: int, when: float) -> dict[str, object]:
+    return {"at": at(when), "kind": "step", "run_id": run_id, "status": kind, "step": name}
+
+
+def test_f4_steps_are_told_where_they_were_kept_and_a_message_where_it_came() -> None:
+    """F4: those of a run within it; what was received while nothing ran between two."""
+    told = rail(
+        task(1, age=60, status="scheduled", reason="suspended", scheduled_at=at(-9)),
+        suspended(0, claimed=60, ended=50),
+        suspended(1, claimed=20, ended=10),
+        events=[step("plan", "call", 0, 55), step("approval", "receive", 0, 21), step("rest", "receive", 1, 10)],
+    )
+
+    assert [line[9:].split("  ")[0] for line in told] == [
+        "○ created",
+        "│ waited 0ms",
+        "● run 0 on the server",
+        "→ plan",
+        "│ ran 10s",
+        "◷ suspended",
+        "│ asleep 30s",
+        "→ message approval",
+        "● run 1 on the server",
+        "→ waits for rest",
+        "│ ran 10s",
+        "◷ suspended",
+        "│ asleep 10s",
+        "◷ asleep",
+        "└ now",
+    ]

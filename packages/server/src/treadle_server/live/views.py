@@ -36,6 +36,7 @@ from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read import logs as read_logs
 from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import schedules as read_schedules
+from treadle_server.store.read import steps as read_steps
 from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
@@ -47,6 +48,9 @@ MOST_TARGETS = 10_000
 
 MOST_ARTIFACTS = 100
 """A task's artifacts that its observers are shown: those of its last runs."""
+
+MOST_STEPS = 200
+"""A task's steps that its observers are shown among its events: the last ones."""
 
 MOST_SCHEDULES = 10_000
 """Schedules that an observer is shown; `total` tells how many there are."""
@@ -291,6 +295,7 @@ class TaskView:
         self._targets = awaited_targets([task])
         self._lines = limited_lanes([task])
         runs = await read_runs.of_task(connection, task, most_text=read_runs.MOST_TEXT)
+        steps = await read_steps.outline(connection, task.seq) if task.steps else []
         stored, _ = await read_artifacts.page(
             connection, task.seq, run_id=None, now=self._now(), limit=MOST_ARTIFACTS, offset=0
         )
@@ -298,7 +303,7 @@ class TaskView:
             "id": task.id,
             "task": orjson.Fragment(dumps(task_data(task, found.get(task.seq), blockers.get(task.seq)))),
             "runs": [run_data(run) for run in runs],
-            "events": [happening_data(one) for one in happenings(task, runs)],
+            "events": [happening_data(one) for one in happenings(task, runs, steps[-MOST_STEPS:])],
             "logs": [log_data(line) for line in await read_logs.of_task(connection, task.seq)],
             "artifacts": [artifact_data(item) for item in stored],
         }

@@ -3,6 +3,7 @@
 from treadle.wire.filters import Order
 from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.status import LEASED, TERMINAL, WAITING, Status
+from treadle.wire.steps import LONGEST_WAIT
 from treadle.wire.tags import shown
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import CellContext, Column, text
@@ -44,7 +45,8 @@ def estimated_wait(task: TaskItem, context: CellContext) -> float | None:
     """Return in how many seconds a task is likely to start: when it is due, or as its queue's forecast says."""
     if task.status is Status.SCHEDULED:
         ahead = since(context.now, task.next_retry_at or task.scheduled_at)
-        return None if ahead is None else max(0.0, ahead)
+        # Who waits for a message without a timeout is due in ten years, which foretells nothing.
+        return None if ahead is None or ahead > LONGEST_WAIT / 2 else max(0.0, ahead)
     return context.wait(task) if context.known else None
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from treadle.wire.status import LEASED, REQUEUED, RETRIED, Outcome, Reason, Status
-from treadle.wire.tasks import RunItem, TaskItem
+from treadle.wire.tasks import RunItem, TaskEvent, TaskItem
 from treadle_tui.core.draw.format import bar, clock, lasted, since, task_state
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, fit
@@ -79,11 +79,20 @@ def _story(detail: TaskDetail, now: datetime, glyphs: Glyphs) -> Iterator[Moment
     who = f" by {clean(task.submitter, limit=40, ascii_only=glyphs.ascii_only)}" if task.submitter else ""
     yield Moment(task.created_at, glyphs.ring, f"created{who}", "dim")
     runs = sorted(detail.runs, key=lambda run: run.run_id)
-    before, last = task.created_at, None
+    steps = [event for event in detail.events if event.kind == "step"]
+    before, last, received = task.created_at, None, list[Moment]()
     for run in runs:
         yield _between(last, before, run.claimed_at)
-        yield from _run(run, now, glyphs)
+        yield from received
+        kept = [event for event in steps if event.run_id == run.run_id]
+        done = [event for event in kept if run.ended_at is None or event.at <= run.ended_at]
+        # What a run suspends itself at is a message that had not come.
+        asks = done[-1:] if run.status == Outcome.SUSPENDED and len(done) == len(kept) else []
+        yield from _run(run, now, glyphs, [_step(event, glyphs, waits=event in asks) for event in done])
+        # A message comes while nothing runs: the code that asked for it has ended.
+        received = [_step(event, glyphs) for event in kept[len(done) :]]
         before, last = run.ended_at or run.started_at or run.claimed_at, run
+    yield from received
     if task.status not in LEASED:
         yield from _after(task, last, before, now, glyphs)
     yield Moment(now, glyphs.turn, "now", "faint")
@@ -103,7 +112,16 @@ def _between(last: RunItem | None, before: datetime, claimed_at: datetime) -> St
     return Stretch("wait", "requeued" if last.reason in REQUEUED else "waited", seconds)
 
 
-def _run(run: RunItem, now: datetime, glyphs: Glyphs) -> Iterator[Moment | Stretch]:
+def _step(event: TaskEvent, glyphs: Glyphs, *, waits: bool = False) -> Moment:
+    """Tell a step by its name, and a receive by that of the message that came, or that it `waits` for."""
+    name = clean(event.step or "", limit=80, ascii_only=glyphs.ascii_only)
+    if event.status == "receive":
+        name = f"waits for {name}" if waits else f"message {name}"
+    return Moment(event.at, glyphs.arrow, name, "dim")
+
+
+def _run(run: RunItem, now: datetime, glyphs: Glyphs, steps: list[Moment]) -> Iterator[Moment | Stretch]:
+    """Tell a run, with the steps that it kept."""
     who = clean(
         run.worker_name or (run.worker_id[-8:] if run.worker_id else "the server"), ascii_only=glyphs.ascii_only
     )
@@ -115,6 +133,7 @@ def _run(run: RunItem, now: datetime, glyphs: Glyphs) -> Iterator[Moment | Stret
             yield Moment(run.claimed_at, glyphs.task[Status.CLAIMED], f"claimed by {who}", "dim")
             yield Stretch("claim", "to start", wait)
         yield Moment(run.started_at, glyphs.task[Status.RUNNING], f"run {run.run_id} on {who}", "run")
+    yield from steps
     begun = run.started_at or run.claimed_at
     if run.ended_at is None:
         yield Stretch("run", "runs" if run.started_at else "held", since(begun, now) or 0.0)
