@@ -1,5 +1,6 @@
 """`treadle worker MODULE`: serves the tasks of a module until it is told to end."""
 
+import gc
 import importlib
 import logging
 import os
@@ -12,6 +13,14 @@ from treadle.cli.show import say
 
 if TYPE_CHECKING:
     from treadle.tasks.definition import Task
+
+MOST_NEW = 10_000
+"""So many objects may be new before the collector looks among them for cycles; by itself it does so every 700.
+
+What comes and goes with a task is freed by its counts. A fifth of a worker's processor time in a drain of no-ops went
+into looking through it, and through all that was imported: 24.8 · 30.8 · 26.3 microseconds a task, and 21.8 · 21.0 ·
+20.8 without.
+"""
 
 
 @click.command()
@@ -34,14 +43,17 @@ if TYPE_CHECKING:
 def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
     """Run the tasks that MODULE defines, until Ctrl-C or SIGTERM; then finish what runs and stop.
 
-    MODULE is importable from the current directory too: `treadle worker examples.hello`.
+    MODULE is importable from the current directory too: `treadle worker examples.hello`. The process is the worker's
+    own, and its collector of cycles looks less often than Python's does by itself, unless MODULE sets that.
     """
     from treadle import logs
     from treadle.settings import Settings
     from treadle.worker.worker import Worker
 
     logs.begin(Settings().log_format, logging.DEBUG if verbose else logging.INFO)
+    gc.set_threshold(MOST_NEW, 20, 20)
     tasks = load(modules)
+    gc.freeze()  # what was imported is there to stay: no collection need look through it
     say(f"Tasks: {', '.join(task.full_name for task in tasks)}")
     Worker(tasks, **options).run()
 

@@ -1,0 +1,47 @@
+"""`treadle worker`: what it does for the process, which is the worker's own."""
+
+import gc
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from treadle.cli.worker import MOST_NEW, worker
+from treadle.worker.worker import Worker
+
+MODULE = "from treadle import task\n\n@task\ndef hello() -> None: ...\n"
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int, bool]]]:
+    """What holds for the collector of cycles when the worker starts: two thresholds, and whether anything is frozen."""
+    thresholds, path, modules = gc.get_threshold(), list(sys.path), set(sys.modules)
+    found: list[tuple[int, int, bool]] = []
+    monkeypatch.setattr(Worker, "run", lambda _: found.append((*gc.get_threshold()[:2], gc.get_freeze_count() > 0)))
+    monkeypatch.chdir(tmp_path)
+    yield found
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+    sys.path[:] = path
+    for name in {"calm_tasks", "own_tasks"} & (set(sys.modules) - modules):
+        del sys.modules[name]
+
+
+def test_the_collector_looks_seldom_and_not_at_what_was_imported(
+    started: list[tuple[int, int, bool]], tmp_path: Path
+) -> None:
+    (tmp_path / "calm_tasks.py").write_text(MODULE)
+
+    done = CliRunner().invoke(worker, ["calm_tasks"], catch_exceptions=False)
+
+    assert (done.exit_code, started) == (0, [(MOST_NEW, 20, True)])
+
+
+def test_what_the_module_sets_for_the_collector_stands(started: list[tuple[int, int, bool]], tmp_path: Path) -> None:
+    (tmp_path / "own_tasks.py").write_text(f"import gc\ngc.set_threshold(500, 5, 5)\n{MODULE}")
+
+    done = CliRunner().invoke(worker, ["own_tasks"], catch_exceptions=False)
+
+    assert (done.exit_code, started) == (0, [(500, 5, True)])
