@@ -22,6 +22,12 @@ Queue = tuple[int, str]
 MOST_TARGETS = 50_000
 """Targets whose numbers are remembered at most, about 10 MB; beyond, all are forgotten and read as they come."""
 
+BLOCK, MOST_OF_BLOCK = 64, 4096
+"""Numbers of tasks that are taken from PostgreSQL at once: twice as many each time as long as they are used up.
+
+A bulk of 1,000 that took its own in its transaction went there and back four times instead of once.
+"""
+
 
 class Cache:
     """Jobs with their lanes and the counts of their queues, targets, and the next task's number."""
@@ -34,6 +40,7 @@ class Cache:
         self._waiting: dict[Queue, Counter[int]] = defaultdict(Counter)
         self._targets: dict[TargetName, int] = {}
         self._seqs: Sequence[int] = ()
+        self._block = BLOCK
         self._on_clear = on_clear
 
     def clear(self) -> None:
@@ -44,8 +51,11 @@ class Cache:
         self._queue_of.clear()
         self._waiting.clear()
         self._targets.clear()
-        self._seqs = ()
+        self._forget_seqs()
         self._on_clear()
+
+    def _forget_seqs(self) -> None:
+        self._seqs, self._block = (), BLOCK
 
     def look(self, tx: Tx) -> bool:
         """Return whether anything may be remembered in this transaction; forget it if another has written since."""
@@ -95,7 +105,8 @@ class Cache:
     async def take_seqs(self, tx: Tx, count: int) -> Sequence[int]:
         """Return the numbers of `count` new tasks, ascending; what is fetched beyond them is kept for the next."""
         if len(self._seqs) < count:
-            self._seqs = await coming_seqs(tx, count)
+            self._seqs = await coming_seqs(tx, max(count, self._block))
+            self._block = min(2 * self._block, MOST_OF_BLOCK)
         taken, self._seqs = self._seqs[:count], self._seqs[count:]
         return taken
 
@@ -111,4 +122,4 @@ class Cache:
         for name in [name for name, job in self._jobs.items() if job.num in changed]:
             del self._jobs[name]
         if new_tasks:
-            self._seqs = ()
+            self._forget_seqs()

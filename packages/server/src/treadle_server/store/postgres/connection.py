@@ -167,7 +167,7 @@ class DirectConnection:
     ) -> "Sequence[Sequence[Any]]":
         """Run SQL on the driver itself and return its rows as they come: UUIDs are objects.
 
-        What `is_apart` is of queues, from which what is postponed only takes.
+        What `is_apart` is of queues, from which what is postponed only takes, or of a sequence, which none of it is.
         """
         if not is_apart or (self._postponed is not None and self._postponed.fills_queues):
             await self.send_postponed()

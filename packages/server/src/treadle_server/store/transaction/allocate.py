@@ -10,9 +10,6 @@ from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import SEQUENCES, jobs, lanes, meta, targets, tasks
 
-BLOCK = 64
-"""Numbers of tasks that are taken from PostgreSQL's sequence at once by a server that gives them out by itself."""
-
 ENDLESS = 2**60
 
 _COLUMNS: dict[str, Column[int]] = {
@@ -53,19 +50,25 @@ async def allocate(tx: Tx, kind: str, count: int) -> list[int]:
         [(greatest,)] = await _GREATEST[kind].rows(tx)
         greatest = greatest or 0
         return list(range(greatest + 1, greatest + 1 + count))
-    rows = await typing.cast("DirectConnection", tx.connection).fetch(_NEXT, (SEQUENCES[kind].name, count))
-    return sorted(number for (number,) in rows)
+    return await _take(tx, kind, count, is_apart=False)
+
+
+async def _take(tx: Tx, kind: str, count: int, *, is_apart: bool) -> list[int]:
+    connection = typing.cast("DirectConnection", tx.connection)
+    [(numbers,)] = await connection.fetch(_NEXT, (SEQUENCES[kind].name, count), is_apart=is_apart)
+    return sorted(numbers)
 
 
 async def coming_seqs(tx: Tx, count: int) -> Sequence[int]:
     """Return numbers of new tasks to be given out one after the other, `count` of them or more, ascending.
 
-    On SQLite they have no end. PostgreSQL's are a block, of which what is not given out stays a gap.
+    On SQLite they have no end. PostgreSQL's sequence knows of no transaction, and none is begun for them; what is not
+    given out stays a gap.
     """
     if tx.dialect == "sqlite":
         [first] = await allocate(tx, "task_seq", 1)
         return range(first, first + ENDLESS)
-    return await allocate(tx, "task_seq", max(count, BLOCK))
+    return await _take(tx, "task_seq", count, is_apart=True)
 
 
-_NEXT = "SELECT nextval($1::text::regclass) FROM generate_series(1, $2::int)"
+_NEXT = "SELECT array_agg(nextval($1::text::regclass)) FROM generate_series(1, $2::int)"
