@@ -16,6 +16,7 @@ from tests.store.recorded import Recorded, recording
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
+from treadle_server.engine.cache import MOST_OF_BLOCK
 from treadle_server.store.transaction.counts import all_counts
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -77,6 +78,17 @@ async def test_a_lone_task_that_is_waited_for_is_one_statement_without_a_transac
     assert "UPDATE tasks" not in change
     assert "believed" in change, "it stands alone"
     assert await counted(served) == {"completed": 2, "claimed": 1}
+
+
+async def test_a_bulk_that_needs_numbers_takes_them_without_a_transaction(served: Served) -> None:
+    with recording(served.shop.engine.store) as sent:
+        told = await served.shop.submit(MOST_OF_BLOCK + 1)
+
+    assert [task.seq for task in told] == sorted({task.seq for task in told})
+    assert any("nextval" in text and "nextval('count" not in text for text in sent)
+    [change] = changes_of_tasks(sent)
+    assert "believed" in change, "it stands alone"
+    assert len(await kept(served)) == len(told) + 2
 
 
 async def test_of_several_that_are_put_in_those_are_claimed_for_which_there_is_room_c2(served: Served) -> None:
