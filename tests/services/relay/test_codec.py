@@ -80,7 +80,13 @@ def test_what_is_too_much_becomes_one_word_to_read_everything_anew_g11(notice: N
     assert len(text) < 200
 
 
-@pytest.mark.parametrize("text", ["", "reload", "[]", "{}", '{"n":1}', '{"s":"x","n":1}', '{"s":7,"n":1}'])
+NO_UUID = "!" * 22
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "reload", "[]", "{}", '{"n":1}', '{"s":"x","n":1}', '{"s":7,"n":1}', f'{{"s":"{NO_UUID}","n":1}}'],
+)
 def test_what_no_server_wrote_is_refused_g11(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read(text)

