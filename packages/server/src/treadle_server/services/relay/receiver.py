@@ -6,6 +6,7 @@ last few transitions for the list of them, and everything as long as somebody is
 
 import copy
 from collections.abc import Callable, Collection, Iterable
+from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import BindParameter, bindparam, select
@@ -25,8 +26,10 @@ from treadle_server.store.tables import jobs, schedules, tasks, workers
 from treadle_server.store.transaction.heads import waiting_lanes
 from treadle_server.store.transaction.load import to_task, to_worker
 
-RECENT = 25
-"""Tasks whose transitions are read of what was heard at once though nobody awaits them."""
+RECENT, REFILL = 25, 100.0
+"""Tasks whose transitions are read, though nobody awaits them, for the list of the last few: so many at once, and so
+many a second. At full speed that list is one of a blink: to read 25 of each fiftieth of a second took four servers a
+tenth of their time."""
 
 UNCERTAIN = 5.0
 """Seconds after a gap in which another server may still tell what was committed before: what everybody read anew."""
@@ -55,6 +58,8 @@ class NoticeReceiver:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._certain_at = 0.0
+        self._recent, self._refilled_at = float(RECENT), 0.0
+        """How many of the last few may be read, and since when it is so."""
         self.absences: Absences | None = None
         """Where what others tell of broken sockets is kept."""
         self.interests: list[Interest] = []
@@ -114,10 +119,19 @@ class NoticeReceiver:
         told = {task_id: steps for one in heard for task_id, steps in one.tasks.items()}
         if self._engine.hub.each:
             return dict.fromkeys(told)
-        recent = set(list(told)[-RECENT:])
+        recent = self._last_of(told)
         return {
             task_id: None for task_id in told if task_id in recent or any(wants(task_id) for wants in self.interests)
         }
+
+    def _last_of(self, told: dict[TaskId, Transitions]) -> set[TaskId]:
+        """Return the last few, no more than may be read now."""
+        at = self._engine.clock.monotonic()
+        self._recent = min(float(RECENT), self._recent + (at - self._refilled_at) * REFILL)
+        self._refilled_at = at
+        count = min(len(told), int(self._recent))
+        self._recent -= count
+        return set(islice(reversed(told), count))
 
     async def _look_after(self, told: Batch, heard: list[Notice]) -> None:
         """Free the room of workers here, and find out what they are to be told."""
