@@ -25,12 +25,15 @@ def told(count: int) -> Notice:
 
 
 def test_of_many_the_last_few_are_read_and_so_many_a_second(receiver: NoticeReceiver, clock: FakeClock) -> None:
-    first, second, third = told(RECENT + 15), told(40), told(40)
+    clock.advance(1)
+    first, second, third, fourth = told(RECENT + 15), told(40), told(40), told(40)
 
     assert list(receiver._wanted([first])) == list(first.tasks)[-RECENT:]
     assert list(receiver._wanted([second])) == []
-    clock.advance(10 / REFILL)
-    assert list(receiver._wanted([third])) == list(third.tasks)[-10:]
+    clock.advance((RECENT - 1) / REFILL)
+    assert list(receiver._wanted([third])) == []
+    clock.advance(1.01 / REFILL)
+    assert list(receiver._wanted([fourth])) == list(fourth.tasks)[-RECENT:]
 
 
 def test_all_are_read_that_come_one_by_one(receiver: NoticeReceiver, clock: FakeClock) -> None:

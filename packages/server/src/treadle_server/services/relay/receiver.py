@@ -28,8 +28,8 @@ from treadle_server.store.transaction.load import to_task, to_worker
 
 RECENT, REFILL = 25, 100.0
 """Tasks whose transitions are read, though nobody awaits them, for the list of the last few: so many at once, and so
-many a second. At full speed that list is one of a blink: to read 25 of each fiftieth of a second took four servers a
-tenth of their time."""
+many a second. At full speed that list is one of a blink: to read 25 of each fiftieth of a second took each of four
+servers a tenth of its time."""
 
 UNCERTAIN = 5.0
 """Seconds after a gap in which another server may still tell what was committed before: what everybody read anew."""
@@ -95,9 +95,11 @@ class NoticeReceiver:
             self.absences.hear(one.server, one.away, one.back)
 
     async def _read(self, told: Batch, heard: list[Notice]) -> None:
+        wanted = self._wanted(heard) if not told.has_gap else {}
+        if not wanted and not any(one.jobs or one.heard or one.schedules for one in heard):
+            return
+        found: dict[TaskId, Task] = {}
         async with self._engine.store.read() as connection:
-            wanted = self._wanted(heard) if not told.has_gap else {}
-            found: dict[TaskId, Task] = {}
             for ids in _chunks(wanted):
                 rows = await connection.execute(_TASKS, {"keys": ids})
                 found |= {task.id: task for task in map(to_task, rows)}
@@ -125,11 +127,13 @@ class NoticeReceiver:
         }
 
     def _last_of(self, told: dict[TaskId, Transitions]) -> set[TaskId]:
-        """Return the last few, no more than may be read now."""
+        """Return the last few, no more than may be read now; where there are more, as many at once as ever."""
         at = self._engine.clock.monotonic()
         self._recent = min(float(RECENT), self._recent + (at - self._refilled_at) * REFILL)
         self._refilled_at = at
-        count = min(len(told), int(self._recent))
+        count = min(len(told), RECENT)
+        if count > self._recent:
+            return set()
         self._recent -= count
         return set(islice(reversed(told), count))
 
