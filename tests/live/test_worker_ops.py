@@ -1,16 +1,20 @@
 """A worker on the socket: given a slot, pushed claims, told what to stop, and gone."""
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from tests.live.conftest import Open
 from tests.live.sockets import JOB, NAME, Socket, connected, ref, submit
 from treadle import Worker, task
 from treadle.worker.connector import Connector
+from treadle_server.live.worker_ops import JOBS_AT_ONCE
+from treadle_server.store import tables
 from treadle_server.testing import Served, serve
 
 
@@ -45,6 +49,35 @@ async def test_prefetch_takes_more_than_concurrency(opened: Open):
     await submit(client, 5)
 
     assert len(await worker.claims(3)) == 3
+
+
+def jobs_named(names: Iterable[str]) -> list[dict[str, Any]]:
+    return [{**JOB, "name": name} for name in names]
+
+
+async def test_a_worker_of_many_jobs_is_open_after_few_commits(served: Served, opened: Open):
+    worker, commits = await opened(), served.engine.commit_seconds.copy()
+
+    answer = await worker.call("open", worker={}, jobs=jobs_named(f"many-{n}" for n in range(2 * JOBS_AT_ONCE + 1)))
+
+    assert len(answer["jobs"]) == 2 * JOBS_AT_ONCE + 1
+    assert answer["worker"]["job_count"] == len(answer["jobs"])
+    done = served.engine.commit_seconds.buckets()[-1][1] - commits.buckets()[-1][1]
+    assert done <= 12, "three for the jobs, and those of the worker and of services"
+
+
+async def test_of_jobs_that_a_worker_may_not_serve_the_first_is_told(served: Served, opened: Open):
+    first, other, worker = await opened(), await opened(), await opened()
+    schema = {"type": "object", "properties": {"n": {"type": "string"}}}
+    await first.call("register", **{**JOB, "name": "strict-1", "schema": schema})
+    await other.call("register", **{**JOB, "name": "strict-2", "schema": schema})
+
+    answer = await worker.ask("open", worker={}, jobs=jobs_named(["free", "strict-1", "strict-2", "free-too"]))
+
+    assert answer["problem"]["status"] == 409
+    assert "strict-1 is registered with another schema" in answer["problem"]["detail"]
+    async with served.engine.store.read() as connection:
+        assert not list(await connection.execute(sa.select(tables.workers.c.id))), "nothing is left of the worker"
 
 
 @task

@@ -232,11 +232,11 @@ def _workers_by_id(dialect: Dialect) -> Select[Any]:
     return _locked(statement, dialect, workers)
 
 
-@cache
-def _links_of_workers(dialect: Dialect) -> Select[Any]:
-    return select(worker_jobs.c.worker_id, worker_jobs.c.job_num).where(
+_links_of_workers = Prepared(
+    lambda dialect: select(worker_jobs.c.worker_id, worker_jobs.c.job_num).where(
         is_among(dialect, worker_jobs.c.worker_id, "ids", UUID)
     )
+)
 
 
 def to_worker(row: Row[Any]) -> Worker:
@@ -252,8 +252,8 @@ async def workers_by_id(tx: Tx, ids: Collection[WorkerId]) -> list[Worker]:
         return []
     parameters = {"ids": bound(tx.dialect, ids)}
     found = {w.id: w for w in map(to_worker, await tx.connection.execute(_workers_by_id(tx.dialect), parameters))}
-    for worker_id, job_num in await tx.connection.execute(_links_of_workers(tx.dialect), parameters):
-        found[worker_id].jobs.add(job_num)
+    for worker_id, job_num in await _links_of_workers.rows(tx, **parameters):
+        found[WorkerId(str(worker_id))].jobs.add(job_num)
     return list(found.values())
 
 
