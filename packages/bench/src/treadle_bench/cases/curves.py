@@ -1,4 +1,4 @@
-"""Costs that grow: drain and latency over what is pending, workers, queues, observers, and the payload's size."""
+"""Costs that grow: drain and latency over what is pending or ended, workers, queues, observers, and payloads' size."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -14,7 +14,11 @@ from treadle_bench.testbed import Testbed
 
 DRAIN, START, RESULT = "drain", "submit to start, p50", "submit to result, p50"
 DRAINED = 20_000
+PASSED = 50_000
+"""Tasks that are drained at once where many are to have ended."""
 LATENCIES = 100
+MOST_JOBS = 9_990
+"""Queues of one worker, which serves the tasks of the latency too: 10,000 are the most that a server takes."""
 WORKER_PROCESSES = 2
 """Processes that many workers share: their number is what is looked at, not the machine's memory."""
 
@@ -48,8 +52,26 @@ def _pending(testbed: Testbed) -> Iterator[Sample]:
             yield from _latencies(testbed, harness, x)
 
 
+def _ended(testbed: Testbed) -> Iterator[Sample]:
+    count = testbed.count(DRAINED, least=100)
+    with testbed.server() as harness:
+        passed = 0
+        for x in _scaled(testbed, (0, 10_000, 100_000, 1_000_000)):
+            while passed < x:
+                some = min(PASSED, x - passed)
+                preload(harness, some)
+                drain(harness, some, workers_of(harness))
+                passed += some
+            preload(harness, count)
+            yield Sample(DRAIN, drain(harness, count, workers_of(harness)), x)
+            passed += count
+            worker = harness.start_worker()
+            yield from _latencies(testbed, harness, x)
+            worker.stop()
+
+
 def _workers(testbed: Testbed) -> Iterator[Sample]:
-    for x in _scaled(testbed, (1, 2, 5, 10, 20, 50, 100, 200)):
+    for x in _scaled(testbed, (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)):
         with testbed.server() as harness:
             count = testbed.count(DRAINED, least=100)
             preload(harness, count)
@@ -66,7 +88,7 @@ def _start_workers(harness: Harness, workers: int) -> list[Child]:
 
 
 def _jobs(testbed: Testbed) -> Iterator[Sample]:
-    for x in _scaled(testbed, (1, 10, 100, 1_000)):
+    for x in _scaled(testbed, (1, 10, 100, 1_000, MOST_JOBS)):
         with testbed.server() as harness:
             count = testbed.count(DRAINED, least=100)
             preload(harness, count, jobs=x)
@@ -104,6 +126,7 @@ def _curve(name: str, axis: str, summary: str, measure: Callable[[Testbed], Iter
 
 CURVES = (
     _curve("pending", "tasks pending", "the first 5,000, and an idle worker's latency, over what is pending", _pending),
+    _curve("ended", "tasks ended", f"a drain of {DRAINED:,}, and latency, over the tasks that have ended", _ended),
     _curve("workers", "workers", f"a drain of {DRAINED:,}, and latency, over the number of workers", _workers),
     _curve("jobs", "queues", f"a drain of {DRAINED:,}, and latency, over the number of queues", _jobs),
     _curve("observers", "observers", f"a drain of {DRAINED:,}, and latency, over the number of dashboards", _observers),
