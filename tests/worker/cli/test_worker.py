@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from treadle.cli.worker import MOST_NEW, worker
+from treadle.cli.worker import MOST_NAMED, MOST_NEW, worker
 from treadle.worker.worker import Worker
 
 MODULE = "from treadle import task\n\n@task\ndef hello() -> None: ...\n"
@@ -45,3 +45,16 @@ def test_what_the_module_sets_for_the_collector_stands(started: list[tuple[int, 
     done = CliRunner().invoke(worker, ["own_tasks"], catch_exceptions=False)
 
     assert (done.exit_code, started) == (0, [(500, 5, True)])
+
+
+def test_of_many_tasks_the_first_are_named_and_the_others_counted(
+    started: list[tuple[int, int, bool]], tmp_path: Path
+) -> None:
+    some = "\n".join(f"@task\ndef hello_{n}() -> None: ...\n" for n in range(MOST_NAMED + 1_000))
+    (tmp_path / "calm_tasks.py").write_text(f"from treadle import task\n\n{some}")
+
+    done = CliRunner().invoke(worker, ["calm_tasks"], catch_exceptions=False)
+
+    assert len(started) == 1
+    assert f"@global:tasks:hello_{MOST_NAMED - 1} and 1,000 more" in done.output
+    assert f"hello_{MOST_NAMED}" not in done.output

@@ -22,6 +22,9 @@ into looking through it, and through all that was imported: 24.8 · 30.8 · 26.3
 20.8 without.
 """
 
+MOST_NAMED = 20
+"""Tasks that are named when the worker starts."""
+
 
 @click.command()
 @click.argument("modules", metavar="MODULE...", nargs=-1, required=True)
@@ -54,8 +57,13 @@ def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
     gc.set_threshold(MOST_NEW, 20, 20)
     tasks = load(modules)
     gc.freeze()  # what was imported is there to stay: no collection need look through it
-    say(f"Tasks: {', '.join(task.full_name for task in tasks)}")
+    say(f"Tasks: {_named([task.full_name for task in tasks])}")
     Worker(tasks, **options).run()
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def load(names: tuple[str, ...]) -> "list[Task[..., Any]]":
