@@ -247,6 +247,8 @@ class SimulatedStore:
         async with database.reading() as connection:
             yield connection
 
+    read_in_place = read
+
     @asynccontextmanager
     async def write(self, *, after: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Tx]:
         if after is not None:

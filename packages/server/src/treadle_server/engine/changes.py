@@ -1,5 +1,6 @@
 """What a batch of commands has changed in memory, and is to be written, by kind."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,6 +13,7 @@ from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.limits import Limit
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Hold, Run, Task
+from treadle_server.store.transaction.counts import CountKey
 from treadle_server.store.transaction.prune import Pruning
 from treadle_server.store.transaction.schedules import Tick
 
@@ -24,6 +26,10 @@ class Changes:
     was: dict[int, Status | None] = field(default_factory=dict)
     last_change: dict[int, int] = field(default_factory=dict)
     new_tasks: list[Task] = field(default_factory=list)
+    promoted: list[tuple[Task, int]] = field(default_factory=list)
+    """Tasks whose time has come and that nothing else decides about, each with the version that it had."""
+    promoted_counts: Counter[CountKey] = field(default_factory=Counter)
+    """What their promotion changes of the counts."""
     new_runs: list[Run] = field(default_factory=list)
     new_jobs: list[Job] = field(default_factory=list)
     changed_jobs: dict[int, Job] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from treadle_server.domain.tasks import TASK_FIELDS, Run, Task
 from treadle_server.engine.telling import write_dependencies
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import artifacts as store_artifacts
-from treadle_server.store.transaction import flush, hot, load
+from treadle_server.store.transaction import flush, hot, load, promotions
 from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction import steps as stored_steps
 from treadle_server.store.transaction.counts import CountKey, apply_counts, count_change, count_key, open_counts
@@ -45,6 +45,8 @@ async def write(work: UnitOfWork) -> None:
     for seqs, jump in work.changes.restamped:
         # Before what the batch did to single tasks: a lease that was renewed in it is as it was answered.
         await restamp(tx, seqs, now=work.now, jump=jump)
+    # Before what else the batch did to them.
+    await promotions.promote(tx, work.changes.promoted)
     new = {task.seq for task in work.changes.new_tasks}
     changed = [(t, work.changes.before[t.seq]) for t in _opened(work) if t.seq not in new]
     await flush.update_tasks(tx, changed)
@@ -146,7 +148,7 @@ async def _write_schedules(work: UnitOfWork) -> None:
 
 
 def _count_deltas(work: UnitOfWork) -> Counter[CountKey]:
-    deltas: Counter[CountKey] = Counter()
+    deltas = work.changes.promoted_counts.copy()
     new = {task.seq for task in work.changes.new_tasks}
     for task in work.changes.new_tasks:
         count_change(deltas, task, None)
@@ -173,7 +175,8 @@ def _left_ends(work: UnitOfWork) -> Counter[OutcomeKey]:
 async def _reblock(work: UnitOfWork, touched: set[int]) -> None:
     """Decide anew which tasks of the touched targets, and of ended holds, may be claimed."""
     new = {task.seq for task in work.changes.new_tasks}
-    pending = [t for t in _opened(work) + work.changes.new_tasks if t.status is Status.PENDING]
+    promoted = [task for task, _ in work.changes.promoted if task.seq not in work.changes.before]
+    pending = [t for t in _opened(work) + work.changes.new_tasks + promoted if t.status is Status.PENDING]
     work.woken |= {task.lane for task in pending if not task.blocked}
     ended = {seq for seq, _ in work.changes.gone_holds}
     moved = await targets_of(work.tx, ended) - touched

@@ -43,14 +43,14 @@ async def carried_by(ctx: OperationContext, tasks: Iterable[Task]) -> dict[TaskI
         return {}
     waited = [task for task in asked if task.unmet is not None]
     stepped = [task.seq for task in asked if 0 < task.steps <= MOST_STEPS]
-    async with ctx.engine.store.read() as connection:
-        found = {}
-        if waited:
+    found, kept = {}, {}
+    if waited:
+        async with ctx.engine.store.read() as connection:
             listed_of = await depended(connection, [task.seq for task in waited], most_bytes=MOST_BYTES)
-            found = {task.id: listed_of[task.seq] for task in waited}
-        kept = {}
-        if stepped:
-            kept = await of_tasks(connection, stepped, most_each=MOST_STEP_TEXT, most_in_all=MOST_TEXT_AT_ONCE)
+        found = {task.id: listed_of[task.seq] for task in waited}
+    if stepped:
+        async with ctx.engine.store.read_in_place() as in_place:
+            kept = await of_tasks(in_place, stepped, most_each=MOST_STEP_TEXT, most_in_all=MOST_TEXT_AT_ONCE)
     carried = {id_: carried_data(listed, is_left_out=is_left_out) for id_, (listed, is_left_out) in found.items()}
     for task in asked:
         if (steps := kept.get(task.seq)) is not None:

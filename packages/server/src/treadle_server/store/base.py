@@ -76,5 +76,12 @@ class Store(Protocol):
         """
         ...
 
+    def read_in_place(self) -> AbstractAsyncContextManager[Statements]:
+        """Lend a connection as `read` does, for few rows that are wanted at once: SQLite's reads on the event loop.
+
+        Nothing else may be waited for while it is lent. Raises `StoreUnavailable`.
+        """
+        ...
+
 
 __all__ = ["AsyncIterator", "Dialect", "LostUpdate", "Store", "Tx"]

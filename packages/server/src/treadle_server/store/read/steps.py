@@ -13,6 +13,7 @@ from treadle_server.domain.steps import STEP_FIELDS, Step
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, bound, is_among
 from treadle_server.store.read.shown import fitting
+from treadle_server.store.sqlite.writer import Statements
 from treadle_server.store.tables import task_steps
 
 MOST_TEXT = 4_000_000
@@ -32,7 +33,7 @@ async def of_task(connection: AsyncConnection, task_seq: int, *, first: int, mos
 
 
 async def of_tasks(
-    connection: AsyncConnection, seqs: Collection[int], *, most_each: int, most_in_all: int
+    connection: Statements, seqs: Collection[int], *, most_each: int, most_in_all: int
 ) -> dict[int, list[Step]]:
     """Return all steps of many tasks, by the task's seq, in two statements however many there are.
 

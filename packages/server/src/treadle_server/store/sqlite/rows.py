@@ -55,17 +55,23 @@ def instant(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
 
 
-def task_of(row: Sequence[Any]) -> Task:
-    """Return a row of every column of `tasks`, in their order."""
-    values = list(row)
-    for i in _INSTANTS:
-        if (value := values[i]) is not None:
-            values[i] = _EPOCH + timedelta(microseconds=value)
-    for i in _BOOLEANS:
-        values[i] = values[i] == 1
-    values[_STATUS] = STATUS[values[_STATUS]]
-    values[_REASON] = REASON[values[_REASON]]
-    return Task(*values)
+def tasks_of(rows: Iterable[Sequence[Any]]) -> list[Task]:
+    """Return rows of every column of `tasks`, in their order. What they have in common of instants is made once."""
+    known: dict[int, datetime] = {}
+    found: list[Task] = []
+    for row in rows:
+        values = list(row)
+        for i in _INSTANTS:
+            if (value := values[i]) is not None:
+                if value not in known:
+                    known[value] = instant(value)
+                values[i] = known[value]
+        for i in _BOOLEANS:
+            values[i] = values[i] == 1
+        values[_STATUS] = STATUS[values[_STATUS]]
+        values[_REASON] = REASON[values[_REASON]]
+        found.append(Task(*values))
+    return found
 
 
 def heads_of(rows: Iterable[Sequence[Any]]) -> list[Task]:

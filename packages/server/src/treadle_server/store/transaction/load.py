@@ -20,7 +20,7 @@ from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.bound_lists import NUMBER, TEXT, UUID, bound, is_among, is_same
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import instant, micros, record_of, task_of
+from treadle_server.store.sqlite.rows import instant, micros, record_of, tasks_of
 from treadle_server.store.tables import holds, jobs, lanes, schedules, status_in, tasks, worker_jobs, workers
 from treadle_server.store.transaction import limits
 
@@ -59,8 +59,8 @@ async def tasks_by_id(tx: Tx, ids: Collection[TaskId]) -> list[Task]:
     """Return those of the tasks that exist, locked, in the order of their arrival."""
     if not ids:
         return []
-    convert = task_of if tx.dialect == "sqlite" else record_of
-    return [convert(row) for row in await _tasks_by_id.rows(tx, ids=bound(tx.dialect, ids))]
+    rows = await _tasks_by_id.rows(tx, ids=bound(tx.dialect, ids))
+    return tasks_of(rows) if tx.dialect == "sqlite" else [record_of(row) for row in rows]
 
 
 @cache
@@ -134,7 +134,7 @@ _due = Prepared(lambda dialect: _finders(dialect)["due"])
 
 async def _due_tasks(tx: Tx, now: datetime, most: int) -> list[Task]:
     if tx.dialect == "sqlite":
-        return [task_of(row) for row in await _due.rows(tx, now=micros(now), most=most)]
+        return tasks_of(await _due.rows(tx, now=micros(now), most=most))
     return [record_of(row) for row in await _due.rows(tx, now=now, most=most)]
 
 
