@@ -43,7 +43,8 @@ async def test_what_is_edited_cancelled_and_promoted_in_one_transaction_is_count
     def edit(task, **changes):
         return shop.engine.run(Edit(principal=shop.principal, task_id=task.id, changes=changes))
 
-    _, promoted, *_ = await asyncio.gather(
+    _, _, promoted, *_ = await asyncio.gather(
+        edit(first, priority=1),  # the writer takes it at once, and then what has come meanwhile
         edit(first, priority=3),
         shop.engine.run(PromoteDue()),
         edit(moved, priority=7),
