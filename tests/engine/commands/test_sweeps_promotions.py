@@ -32,7 +32,11 @@ async def counted(shop) -> Counter[tuple[str, int]]:
     return Counter({key: n for key, n in found.items() if n})
 
 
-async def test_what_is_edited_cancelled_and_promoted_in_one_transaction_is_counted_once_e1(shop, clock, caplog) -> None:
+async def test_what_is_edited_cancelled_and_promoted_in_one_transaction_is_counted_once_e1(
+    shop, clock, caplog, monkeypatch
+) -> None:
+    # So that other commands have room in the batch.
+    monkeypatch.setattr(PromoteDue, "rows", 5)
     caplog.set_level(logging.INFO)
     first, moved, gone, plain, aimed = [
         *await asleep(shop, clock, 4),
