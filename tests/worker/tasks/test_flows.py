@@ -213,6 +213,11 @@ async def test_f2_a_blocking_program_has_flows_too(server: Served, working: Any)
 
 MIXED: Any = ["a"]
 
+
+@task
+async def untyped(takes: Any) -> None: ...
+
+
 WRONG: dict[str, Callable[[Flow, Any], object]] = {
     "parts mixes tasks of the flow with values": lambda flow, node: flow.add(joined, [node, *MIXED]),
     "has no argument txt; it has text": lambda flow, node: cast("Any", flow).add(size, txt=node),
@@ -220,6 +225,11 @@ WRONG: dict[str, Callable[[Flow, Any], object]] = {
     "takes 1 arguments, 2 were given": lambda flow, node: flow.add(size, *[*MIXED, node]),
     "between: Input should be a valid string": lambda flow, node: flow.add(joined, node, between=cast("Any", 3)),
     "has its arguments already": lambda flow, node: cast("Any", flow).add(size.bind("a"), node),
+    "text has a task of a flow in it": lambda flow, node: flow.add(size.bind(node)),
+    "write flow.add(joined, parts=…) instead of bind": lambda _, node: joined.bind([node]),
+    "or a list of such tasks, as the whole of": lambda flow, node: flow.add(joined, cast("Any", [[node]])),
+    "takes has a task of a flow in it": lambda flow, node: flow.add(untyped, {"a": {"b": (node,)}}),
+    "is no task: write flow.add(task, argument=…)": lambda flow, _: cast("Any", flow).add(size.function, "a"),
     "is of another flow, which was not submitted yet": lambda _, node: Flow().add(size, node),
     "was not submitted yet: await flow.submit": lambda flow, node: flow.handle(node),
     "is no node of": lambda flow, _: flow.id_of("a"),
@@ -285,3 +295,11 @@ async def test_f2_a_flow_that_is_not_there(client: Client) -> None:
         await flow.get()
     with pytest.raises(FlowNotFound):
         await client.cancel_flow("no-such")
+
+
+def test_f2_an_argument_that_holds_itself_is_refused_as_it_is_without_a_flow() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+
+    with pytest.raises(InvalidArguments, match="untyped can't be called so: takes"):
+        untyped.bind(circle)

@@ -11,6 +11,8 @@ from treadle.client.options import Options
 from treadle.errors import InvalidArguments
 from treadle.ids import new_task_id
 from treadle.tasks.definition import Configured, Task
+from treadle.tasks.signature import StandIn
+from treadle.values import brief
 from treadle.wire.bulk import BulkResult
 from treadle.wire.flows import MOST_DEPENDENCIES, FlowView
 from treadle.wire.ids import TaskId
@@ -30,7 +32,7 @@ class Part(Protocol[R_co]):
         """Put its tasks into a flow, and return what stands for its result there."""
 
 
-class Node:
+class Node(StandIn):
     """A task of a flow, which was submitted or is to be. A type checker takes it for what the task returns."""
 
     __slots__ = ("bound", "flow", "handle", "id", "needs")
@@ -99,6 +101,11 @@ class Flow:
         """
         if isinstance(task, Task | Configured):
             return self._add(task, args, kwargs)
+        if not (isinstance(task, Bound) or hasattr(task, "into")):
+            raise InvalidArguments(
+                f"{brief(task)} is no task: write flow.add(task, argument=…) with a function that has @task and was not"
+                " called, or add task.bind(…), a chain or a group"
+            )
         if args or kwargs:
             raise InvalidArguments(f"{task!r} has its arguments already")
         return self._put(task, {}) if isinstance(task, Bound) else task.into(self)

@@ -12,7 +12,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from treadle.errors import BadValue, DefinitionError, InvalidArguments
 from treadle.values import brief, plain, said_by
-from treadle.wire.values import fault, is_kept
+from treadle.wire.values import MOST_LEVELS, fault, is_kept
 
 _CONTEXT = "treadle.tasks.context.Context"
 _CONTEXT_SPELLINGS = frozenset({"Context", "treadle.Context", "context.Context", _CONTEXT})
@@ -20,6 +20,12 @@ _CONTEXT_SPELLINGS = frozenset({"Context", "treadle.Context", "context.Context",
 
 _BYTES = ConfigDict(val_json_bytes="base64")
 """Results are sent with bytes in base64, as arguments are."""
+
+
+class StandIn:
+    """What stands for a result that is to come, where a flow takes it: as an argument, or in one that is a list."""
+
+    __slots__ = ()
 
 
 class _QuietSchema(GenerateJsonSchema):
@@ -97,7 +103,7 @@ class Signature:
         try:
             model = self._model_without(without).__pydantic_validator__.validate_python(given)
         except ValidationError as error:
-            raise InvalidArguments(self._explain(error)) from None
+            raise InvalidArguments(self._misplaced(given) or self._explain(error)) from None
         try:
             dumped: dict[str, Any] = model.__pydantic_serializer__.to_python(
                 model, mode="json", by_alias=True, exclude_unset=True
@@ -106,7 +112,7 @@ class Signature:
         except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
             dumped, found = {}, _bad_value(model, error)
         if found is not None:
-            raise InvalidArguments(f"{self.name} can't be called so: {found}")
+            raise InvalidArguments(self._misplaced(given) or f"{self.name} can't be called so: {found}")
         return dumped
 
     def arguments(self, payload: Any) -> dict[str, Any]:
@@ -118,6 +124,17 @@ class Signature:
             raise InvalidArguments(self._explain(error)) from None
         values = model.__dict__
         return {name: values[field] for name, field in zip(self.names, type(model).model_fields, strict=True)}
+
+    def _misplaced(self, given: Mapping[str, Any]) -> str | None:
+        """Return what to write instead, where a task of a flow was given that nobody waits for; None without one."""
+        for name, value in given.items():
+            if _holds_stand_in(value):
+                return (
+                    f"{self.name} can't be called so: {name} has a task of a flow in it, whose result comes later:"
+                    f" write flow.add({self.name}, {name}=…) instead of bind or submit, with the task, or a list of"
+                    " such tasks, as the whole of the argument"
+                )
+        return None
 
     def _explain(self, error: ValidationError) -> str:
         places = "; ".join(
@@ -209,6 +226,15 @@ class Signature:
             return TypeAdapter(or_none, config=_BYTES)
         except PydanticUserError:
             return TypeAdapter(Any)
+
+
+def _holds_stand_in(value: object, levels: int = MOST_LEVELS) -> bool:
+    """Return whether there is one in the value, no deeper than a payload may go: a list may hold itself."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return levels > 0 and any(_holds_stand_in(one, levels - 1) for one in value)
+    return isinstance(value, StandIn)
 
 
 def _bad_value(model: BaseModel, error: Exception) -> object:
