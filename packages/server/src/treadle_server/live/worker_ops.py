@@ -180,9 +180,10 @@ async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten
 
 def _deliver(session: Session, tasks: list[Task]) -> None:
     now = session.live.ctx.now()
-    if plain := [task for task in tasks if not carries(task)]:
+    laden = [task for task in tasks if carries(task)]
+    if plain := [task for task in tasks if not carries(task)] if laden else tasks:
         session.push_tasks("claim", [brief_claim(task, now) for task in plain])
-    if laden := [task for task in tasks if carries(task)]:
+    if laden:
         session.live.soon(_deliver_laden(session, laden), name="claims that carry more")
 
 

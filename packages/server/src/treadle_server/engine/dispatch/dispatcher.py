@@ -264,7 +264,7 @@ class Dispatcher:
         if not any(head.tasks for head in heads):
             return False
         before = {head.lane.id: len(head.tasks) for head in heads}
-        gate = await open_gate(tx, (task for head in heads for task in head.all_tasks), now)
+        gate = await open_gate(tx, (task for head in heads if head.may_have_limits for task in head.all_tasks), now)
         opened: set[int] = set()
         await self._claim(tx, assignments, match(heads, demands, self._turns, gate), now)
         if gate is not None:
@@ -344,13 +344,15 @@ class Dispatcher:
         self._found_empty({lane for lane, cached in cached_heads.items() if not cached.tasks})
         capacities = {one.lane.id: capacities_for(one.lane, demands) for one in served}
         light = await behind(tx, cached_heads, capacities, most, now)
+        found_behind = [(one, cached_heads[one.lane.id], light.get(one.lane.id, {})) for one in served]
+        # What lasts has no limits: it need not be looked through for each claim.
         return [
             LaneHead(
-                one.lane, one.lane.room or one.room, cached.tasks, light.get(one.lane.id, {}), is_all=cached.is_all
+                one.lane, one.lane.room or one.room, cached.tasks, behind_it,
+                is_all=cached.is_all, may_have_limits=bool(behind_it) or not cached.is_lasting,
             )
-            for one in served
-            for cached in [cached_heads[one.lane.id]]
-        ]
+            for one, cached, behind_it in found_behind
+        ]  # fmt: skip
 
     async def _claimable(self, tx: Tx, wanted: set[int]) -> list[Claimable]:
         """Return those of the lanes that may be claimed from, as they are remembered if all of them are."""

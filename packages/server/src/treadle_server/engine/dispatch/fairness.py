@@ -49,6 +49,8 @@ class LaneHead:
     """By capacity: where all `tasks` are too heavy for it, those behind them that are not."""
     is_all: bool = True
     """Whether there are no more claimable tasks in the lane than these."""
+    may_have_limits: bool = True
+    """Whether tasks that count against limits may be among them."""
     group: Group = field(init=False)
     """Within it the order is strict."""
 
