@@ -35,6 +35,39 @@ async def test_more_than_the_limit_drops_everything_and_says_so():
     assert await outbox.frame() is None
 
 
+async def test_an_item_is_taken_however_large_it_is_and_drops_what_comes_behind_it():
+    outbox = Outbox(100)
+    outbox.put(b'{"x": 1}')
+    outbox.put(b'{"x": "' + b"x" * 200 + b'"}')
+    assert not outbox.overflowed
+    assert not outbox.has_room()
+
+    outbox.put(b"{}")
+
+    assert outbox.overflowed
+
+
+async def test_who_waits_for_room_goes_on_when_there_is_some_and_when_nobody_reads_any_more():
+    outbox = Outbox(100)
+    await outbox.room()
+    outbox.put(b'{"x": "' + b"x" * 50 + b'"}')
+    waiting = asyncio.create_task(outbox.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    await outbox.frame()
+    await waiting
+    outbox.put(b'{"x": "' + b"x" * 50 + b'"}')
+    waiting = asyncio.create_task(outbox.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    outbox.close()
+
+    await waiting
+    outbox.put(b"{}")
+    assert not outbox._items
+
+
 async def test_an_empty_outbox_waits_for_the_next_item():
     outbox = Outbox(1000)
     frame = asyncio.create_task(outbox.frame())
@@ -48,7 +81,7 @@ async def test_an_empty_outbox_waits_for_the_next_item():
 
 async def test_who_puts_work_in_is_told_when_there_is_room_for_more():
     outbox, eased = Outbox(100), []
-    outbox.eased = lambda: eased.append(outbox.is_crowded)
+    outbox.eased.add(lambda: eased.append(outbox.is_crowded))
     outbox.put(b"{}")
     assert not outbox.is_crowded
 

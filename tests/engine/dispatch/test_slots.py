@@ -11,7 +11,16 @@ from tests.engine.dispatch.test_fairness import task
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import FindWorker, ReportMany, RunReport
-from treadle_server.engine.dispatch.slots import AHEAD, ENOUGH, FIRST_RECKONED, MOST_AHEAD, RECKONED, WorkerSlot
+from treadle_server.engine.dispatch.slots import (
+    AHEAD,
+    ENOUGH,
+    FIRST_RECKONED,
+    MOST_AHEAD,
+    MOST_BYTES,
+    RECKONED,
+    WaitingClaim,
+    WorkerSlot,
+)
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import LostUpdate
@@ -155,6 +164,27 @@ def test_a_worker_is_given_so_much_payload_at_once_and_more_when_that_was_delive
     assert slot.spare() == 0
     slot.withdraw([(third.id, 0)])
     assert slot.spare() == CONCURRENCY - 2, "nor does what was not committed count"
+
+
+def test_checkpoints_count_among_what_a_worker_is_given_at_once() -> None:
+    slot, one = new_slot(most_bytes=100), task(1)
+    one.payload, one.checkpoint = "x" * 60, "x" * 60
+
+    slot.reserve(one)
+
+    assert slot.spare() == 0
+
+
+async def test_a_claim_over_http_is_answered_with_so_much_at_once() -> None:
+    claim = WaitingClaim("w", {1}, None, 100, asyncio.get_running_loop().create_future(), patient=True)
+    one = task(1)
+    one.payload = "x" * MOST_BYTES
+    claim.reserve(one)
+    assert (claim.spare(), claim.room()) == (0, 0)
+
+    claim.withdraw([(one.id, 0)])
+
+    assert claim.spare() > 0, "nor does what was not committed count"
 
 
 def test_a_worker_whose_socket_is_crowded_is_given_nothing() -> None:

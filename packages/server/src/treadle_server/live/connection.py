@@ -54,7 +54,13 @@ class Connection:
     def push_tasks(self, kind: Push, tasks: Iterable[dict[str, Any]]) -> None:
         """Send tasks by itself, in as many pushes as keep each frame small."""
         for portion in portions(dumps(task) for task in tasks):
-            self.outbox.put(dumps({"push": kind})[:-1] + b',"tasks":[' + b",".join(portion) + b"]}")
+            self.outbox.put(_push_of(kind, portion))
+
+    async def push_as_read(self, kind: Push, tasks: Iterable[dict[str, Any]]) -> None:
+        """Send tasks like `push_tasks`, each when the reader has read enough of what was put in before it."""
+        for portion in portions(dumps(task) for task in tasks):
+            await self.outbox.room()
+            self.outbox.put(_push_of(kind, portion))
 
     async def close(self, code: int, reason: str = "") -> None:
         """Close the socket, once, with a code of RFC 6455 and up to 120 characters of why."""
@@ -62,3 +68,7 @@ class Connection:
             self.closed.set()
             with contextlib.suppress(RuntimeError, WebSocketDisconnect):
                 await self.socket.close(code, reason[:120])
+
+
+def _push_of(kind: Push, encoded: Iterable[bytes]) -> bytes:
+    return dumps({"push": kind})[:-1] + b',"tasks":[' + b",".join(encoded) + b"]}"

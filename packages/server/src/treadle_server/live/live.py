@@ -83,6 +83,7 @@ class Live:
     def pushing_to(self, session: Connection) -> Iterator[None]:
         """Have the session among those that are pushed to, during the block, and end it with its token."""
         self._sessions.add(session)
+        session.outbox.eased.add(self.results.ease)
         ender = None
         if session.principal.expires_at is not None and self._group is not None:
             ender = self._group.create_task(self._end_with_token(session), name="expiry")

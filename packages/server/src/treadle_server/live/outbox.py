@@ -25,35 +25,57 @@ def portions(encoded: Iterable[bytes], limit: int = FRAME_BYTES) -> Iterator[lis
 class Outbox:
     """Encoded items in the order in which they are to go out.
 
-    When more than `limit` bytes wait the reader is too slow: everything is dropped, `overflowed` is set, and the
-    session closes with code 4408. Nobody ever waits for a slow reader.
+    Whoever puts something behind more than `limit` bytes finds the reader too slow: everything is dropped, `overflowed`
+    is set, and the session closes with code 4408. What a reader must have, and would only be sent again on its next
+    connection, waits outside until there is room; an item is taken however large it is. Nobody else ever waits.
     """
 
     def __init__(self, limit: int) -> None:
         self.overflowed = False
-        self.eased: Callable[[], None] = lambda: None
-        """Called when it is crowded no more."""
+        self.eased: set[Callable[[], None]] = set()
+        """Each is called when it is crowded no more."""
         self._limit = limit
         self._items: deque[bytes] = deque()
         self._size = 0
         self._filled = asyncio.Event()
+        self._roomy = asyncio.Event()
+        self._roomy.set()
+        self._is_closed = False
 
     def put(self, item: bytes) -> None:
         """Add an item, which is a JSON object."""
-        if self.overflowed:
+        if self.overflowed or self._is_closed:
             return
-        self._size += len(item)
-        if self._size > self._limit and self._items:
+        if self._size > self._limit:
             self.overflowed = True
             self._items.clear()
+            self._roomy.set()
         else:
             self._items.append(item)
+            self._size += len(item)
+            if self.is_crowded:
+                self._roomy.clear()
         self._filled.set()
 
     @property
     def is_crowded(self) -> bool:
         """Return whether so much waits that work which is not urgent should wait elsewhere: a quarter of the limit."""
-        return self._size * 4 > self._limit
+        return not self.has_room()
+
+    def has_room(self, beside: int = 0) -> bool:
+        """Return whether there is room for more work, beside so many bytes that are about to be put in."""
+        return (self._size + beside) * 4 <= self._limit
+
+    async def room(self) -> None:
+        """Wait until it is not crowded, or takes nothing any more."""
+        while self.is_crowded and not (self.overflowed or self._is_closed):
+            await self._roomy.wait()
+
+    def close(self) -> None:
+        """Take nothing more: nobody is there to send it to."""
+        self._is_closed = True
+        self._items.clear()
+        self._roomy.set()
 
     async def frame(self) -> str | None:
         """Return the next frame when there is something to send, or None when the reader is too slow."""
@@ -68,7 +90,9 @@ class Outbox:
         was_crowded = self.is_crowded
         self._size -= size
         if was_crowded and not self.is_crowded:
-            self.eased()
+            self._roomy.set()
+            for eased in self.eased:
+                eased()
         if not self._items:
             self._filled.clear()
         return (b'{"items":[' + b",".join(taken) + b"]}").decode()

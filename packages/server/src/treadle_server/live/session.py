@@ -24,7 +24,6 @@ from treadle_server.authorization.narrowing import narrowed
 from treadle_server.authorization.permission import Permission
 from treadle_server.authorization.permissions import PERMISSIONS
 from treadle_server.errors import (
-    PayloadTooLarge,
     StoreUnavailable,
     TooManyRequests,
     TreadleError,
@@ -50,6 +49,12 @@ MOST_AT_ONCE = 1000
 
 OF_RUN = frozenset({"reports", "reclaim", "receive"})
 """Operations whose commands look at the run's row themselves."""
+
+LARGE = frozenset({"get", "get_flow", "history", "logs", "runs", "steps"})
+"""Operations whose answers may be megabytes."""
+
+LARGE_AT_ONCE = 8
+"""Of these in progress on one session: their answers wait, in memory, until the client has read what is before them."""
 
 
 class BadFrame(Exception):
@@ -85,6 +90,7 @@ class Session(Connection):
     """A connection, and what its operations work with."""
 
     live: Live = field(kw_only=True)
+    large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_AT_ONCE))
 
 
 async def accept(live: Live, socket: WebSocket) -> tuple[Session, list[Any]] | None:
@@ -197,6 +203,7 @@ async def converse(session: Session, first: list[Any], ops: dict[str, Op]) -> No
         await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
         for loop in loops:
             loop.cancel()
+        session.outbox.close()
 
 
 async def _write(session: Session) -> None:
@@ -258,8 +265,12 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
         check_user(op.permission, session.principal)
         if session.visibility is not None:
             await _check_row(session, op.permission, request.fields)
-        reply = await op.handler(session, request.fields)
-        session.outbox.put(_ok(session, request, reply))
+        async with session.large if request.op in LARGE else contextlib.nullcontext():
+            reply = await op.handler(session, request.fields)
+            answer = dumps({"re": request.n, "ok": reply.ok})
+            # Behind what is not read yet it would be read no sooner.
+            await session.outbox.room()
+            session.outbox.put(answer)
         if reply.then is not None:
             reply.then()
     except TreadleError as error:
@@ -292,13 +303,6 @@ async def _check_row(session: Session, permission: Permission, fields: dict[str,
     task_id = fields.get("task_id", fields.get("id"))
     if isinstance(task_id, str) and is_uuid(task_id.lower()):
         await check_row(session.live.ctx.engine.store, permission, session.principal, task_id=TaskId(task_id.lower()))
-
-
-def _ok(session: Session, request: Request, reply: Reply) -> bytes:
-    answer = dumps({"re": request.n, "ok": reply.ok})
-    if len(answer) > session.live.ctx.settings.max_body_bytes:
-        raise PayloadTooLarge(f"the answer has {len(answer)} bytes, more than a frame; ask for less at once")
-    return answer
 
 
 def _op(ops: dict[str, Op], name: str) -> Op:

@@ -119,7 +119,7 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         is_crowded=lambda: session.outbox.is_crowded,
         most_ahead=MOST_AHEAD[ctx.engine.store.dialect],
     )
-    session.outbox.eased = ctx.engine.slot_changed
+    session.outbox.eased.add(ctx.engine.slot_changed)
     slot.hold(await _held(session, worker.id, beaten))
     ok = await _opened(session, worker.id, jobs, beaten)
     session.worker_id = worker.id
@@ -196,9 +196,7 @@ async def _deliver_laden(session: Session, tasks: list[Task]) -> None:
         # What kept its steps asks for them by itself; of the others their start timeout returns them.
         carried, tasks = {}, [task for task in tasks if task.unmet is None]
         log.warning("what claims carry could not be read: %s", error.detail)
-    if tasks:
-        now = ctx.now()
-        session.push_tasks("claim", [brief_claim(task, now, carried.get(task.id)) for task in tasks])
+    await session.push_as_read("claim", (brief_claim(task, ctx.now(), carried.get(task.id)) for task in tasks))
 
 
 async def reports(session: Session, fields: dict[str, Any]) -> Reply:

@@ -24,7 +24,7 @@ from treadle.wire.frames import PROTOCOL
 from treadle.wire.problems import Problem
 
 MAX_FRAME = 16 * 1024 * 1024
-"""Bytes of one frame at most, either way."""
+"""Bytes of a frame that is sent at most."""
 
 OPENING = 10.0
 """Seconds that a server has for each step of the opening, unless the caller says otherwise."""
@@ -69,7 +69,9 @@ async def _dial(way: Way, client: str | None, limit: float) -> tuple[ClientConne
         ws = await _Connect(
             f"ws{url.removeprefix('http')}/v1/session",
             additional_headers={"Authorization": f"Bearer {way.token}"} if way.token else {},
-            max_size=MAX_FRAME,
+            # Whatever the server holds for us: a task comes whole, with a payload, a checkpoint and a result that each
+            # filled a frame on their way there. A bound would break the connection at it, at each one anew.
+            max_size=None,
             compression=None,
             open_timeout=limit,
             close_timeout=_CLOSE_TIMEOUT,

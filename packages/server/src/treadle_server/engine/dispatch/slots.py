@@ -34,7 +34,7 @@ ENOUGH = 16
 
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Characters of payload that a worker is given at once: a hundred of a megabyte are not one burst."""
+"""Characters of payloads and checkpoints that a worker is given at once: a hundred of a megabyte are not one burst."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +52,7 @@ class WorkerSlot:
     deliver: Callable[[list[Task]], None]
     """Called after the commit; must not raise."""
     most_bytes: int = MOST_BYTES
-    """Characters of payload that it is given at once; the task that reaches them is the last one."""
+    """Characters that it is given at once; the task that reaches them is the last one."""
     is_crowded: Callable[[], bool] = lambda: False
     """Whether so much of what was delivered still waits to be sent that it is given nothing more."""
     most_ahead: int = MOST_AHEAD["sqlite"]
@@ -69,7 +69,7 @@ class WorkerSlot:
     ahead: int = 0
     """The weight that is claimed ahead, so that short tasks never wait for a round trip; long ones are not hoarded."""
     _bytes: int = 0
-    """Characters of payload that the transaction under way gives it."""
+    """Characters that the transaction under way gives it."""
     _rate: float | None = None
     """Weight that it ends in a second; None: not known yet."""
     _ended: int = 0
@@ -129,7 +129,7 @@ class WorkerSlot:
         """Note that the task's next run will be its own."""
         self.held[task.id, task.run_id + 1] = task.weight
         self.used += task.weight
-        self._bytes += len(task.payload)
+        self._bytes += _size_of(task)
 
     def release(self, key: RunKey) -> int:
         """Note that the run's code has ended; return its weight."""
@@ -204,6 +204,8 @@ class WaitingClaim:
     """Under which what it is given is kept for it, whether its caller is still there or not."""
     taken: int = 0
     presence: Presence = field(default_factory=Presence)
+    _bytes: int = 0
+    """Characters of what it was given."""
 
     @property
     def capacity(self) -> int:
@@ -223,19 +225,25 @@ class WaitingClaim:
 
     def spare(self) -> int:
         """Return how much more weight it can take, once it asked for any."""
-        if self.taken >= self.most or self.draining or self.answer.done():
+        if self.taken >= self.most or self._bytes >= MOST_BYTES or self.draining or self.answer.done():
             return 0
         return UNLIMITED if self.limit is None else self.limit.spare()
 
     def reserve(self, task: Task) -> None:
         """Note that the task's next run will be its own."""
         self.taken += 1
+        self._bytes += _size_of(task)
         if self.limit is not None:
             self.limit.used += task.weight
 
     def withdraw(self, keys: list[RunKey]) -> None:
         """Forget claims that were not committed."""
         self.taken -= len(keys)
+        self._bytes = 0
+
+
+def _size_of(task: Task) -> int:
+    return len(task.payload) + len(task.checkpoint or "")
 
 
 Demand = WorkerSlot | WaitingClaim

@@ -46,6 +46,11 @@ SIZE: ColumnElement[int] = sum(
 """How many characters a task's values have, those that are left out too."""
 
 
+def size_of(task: Task) -> int:
+    """Return how many characters the values of a task that was read whole have."""
+    return sum(len(getattr(task, name) or "") for name in (*VALUES, "error"))
+
+
 def left_out(task: Task) -> list[str]:
     """Return the names of the values that a list leaves out, and of an error that it cuts."""
     values = [(name, getattr(task, name)) for name in VALUES]
