@@ -13,7 +13,7 @@ from treadle.tasks.outcomes import (
     Retry,
     Suspend,
 )
-from treadle.tasks.verdicts import Verdicts
+from treadle.tasks.verdicts import Verdicts, leaves_of
 from treadle.values import clean, plain, said_by
 from treadle.wire.status import Reason
 
@@ -72,13 +72,11 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
 
 def _suspended(error: BaseException) -> Ending | None:
     """Return the report of code that sleeps or waits, and raised nothing else, be it in a group of tasks."""
-    if isinstance(error, BaseExceptionGroup):
-        asleep, others = error.split(Suspend)
-        return None if asleep is None or others is not None else _suspended(asleep.exceptions[0])
-    if not isinstance(error, Suspend):
+    first, *others = leaves_of(error)
+    if not isinstance(first, Suspend) or not all(isinstance(other, Suspend) for other in others):
         return None
-    ending: Ending = {"kind": "suspended", "step": error.step, "occurrence": error.occurrence}
-    return ending | {"seconds": error.seconds, "receives": error.receives}
+    ending: Ending = {"kind": "suspended", "step": first.step, "occurrence": first.occurrence}
+    return ending | {"seconds": first.seconds, "receives": first.receives}
 
 
 def _named(error: BaseException, message: str) -> str:
@@ -114,11 +112,19 @@ def shut_down() -> Ending:
 
 
 def trace_of(error: BaseException) -> str:
-    """Return the whole traceback, causes and groups included, without the frames of this package."""
+    """Return the whole traceback, causes and groups included, without the frames of this package.
+
+    Of an error that can't be written out, for it holds what its class never has or is too deep, it has the frames.
+    """
     shown = error.__traceback__
     while shown is not None and shown.tb_next is not None and _is_ours(shown.tb_frame.f_globals.get("__name__", "")):
         shown = shown.tb_next
-    return clean("".join(traceback.format_exception(type(error), error, shown)))
+    try:
+        lines = traceback.format_exception(type(error), error, shown)
+    except Exception as odd:  # noqa: BLE001 - whatever its class does, the run's end must be told
+        named = f"{_named(error, said_by(error))}\n(its traceback can't be written out: {_named(odd, said_by(odd))})"
+        lines = ["Traceback (most recent call last):\n", *traceback.format_tb(shown), named]
+    return clean("".join(lines))
 
 
 def _exception(reason: Reason, error: BaseException) -> Ending:

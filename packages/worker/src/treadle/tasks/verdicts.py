@@ -1,5 +1,6 @@
 """Which exceptions of a task's code are worth another try: `@task(retry_on=…, fail_on=…)`."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from treadle.errors import DefinitionError
@@ -39,8 +40,9 @@ class Verdicts:
         """
         if self.retry_on is None and not self.fail_on:
             return False
-        if isinstance(error, BaseExceptionGroup):
-            return any(self.is_final(one) for one in error.exceptions)
+        return any(self._ends_it(one) for one in leaves_of(error))
+
+    def _ends_it(self, error: BaseException) -> bool:
         if isinstance(error, TaskOutcome):
             return False
         for kind in type(error).__mro__:
@@ -49,6 +51,17 @@ class Verdicts:
             if self.retry_on is not None and kind in self.retry_on:
                 return False
         return self.retry_on is not None
+
+
+def leaves_of(error: BaseException) -> Iterator[BaseException]:
+    """Give what a group holds that is no group itself, however deep, in order; what is no group is given itself."""
+    left = [error]
+    while left:
+        one = left.pop()
+        if isinstance(one, BaseExceptionGroup):
+            left.extend(reversed(one.exceptions))
+        else:
+            yield one
 
 
 def _classes(function: str, name: str, given: Exceptions) -> tuple[type[BaseException], ...]:
