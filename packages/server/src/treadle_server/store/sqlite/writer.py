@@ -21,6 +21,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from sqlalchemy import Connection, CursorResult, Dialect, Engine, Executable
 from sqlalchemy.exc import IntegrityError, OperationalError
 
+from treadle_server.store.sqlite.places import FilesInPlace
+
 T = TypeVar("T")
 
 Rows: TypeAlias = CursorResult[*tuple[Any, ...]]
@@ -167,6 +169,7 @@ class InlineWriter:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._connection: InlineConnection | None = None
+        self._files = FilesInPlace(engine.url.database)
         self._turn = asyncio.Lock()
         self._pace = 0.0
         """Seconds that a commit in place takes, smoothed."""
@@ -182,7 +185,7 @@ class InlineWriter:
     async def begin(self) -> AsyncIterator[InlineConnection]:
         """Open a transaction that commits durably at the end of the block, or rolls back when it raises.
 
-        Raises SQLAlchemy's `OperationalError` when another process keeps the database locked.
+        Raises SQLAlchemy's `OperationalError` when another process keeps the database locked, and `FilesMoved`.
         """
         async with self._turn:
             if self._connection is None:
@@ -190,6 +193,7 @@ class InlineWriter:
             driver = self._connection.driver
             await _lock(driver)
             try:
+                self._files.check()
                 yield self._connection
                 with _named("COMMIT"):
                     await self._commit(driver.commit)

@@ -1,0 +1,40 @@
+"""Whether SQLite's files still stand where they were opened: what is written into removed ones nobody finds again."""
+
+from pathlib import Path
+
+
+class FilesMoved(OSError):
+    """A file of the database was removed, or another one was put in its place."""
+
+
+class FilesInPlace:
+    """The database's file and its log, by the numbers that the file system gave them.
+
+    A process goes on writing into a file that was removed, without any error: the server took tasks and said that they
+    were kept, and with its end all of them were gone. A look takes microseconds, a small part of the quickest commit.
+    """
+
+    def __init__(self, database: str | None) -> None:
+        """`database` is the path that SQLAlchemy's URL has; what is no file has nothing to be looked at."""
+        is_file = database and database != ":memory:" and not database.startswith("file:")
+        paths = [Path(f"{database}{ending}") for ending in ("", "-wal")] if is_file else []
+        self._numbers: dict[Path, int | None] = dict.fromkeys(paths)
+
+    def check(self) -> None:
+        """Raise `FilesMoved` unless each is the one that was there first; the log comes with the first transaction."""
+        for path, first in self._numbers.items():
+            number = _number_of(path)
+            if first is None:
+                self._numbers[path] = number
+            elif number != first:
+                raise FilesMoved(
+                    f"{path} was removed, or another file put in its place, while this server has it open: put it back,"
+                    " or stop the server, which takes nothing more until then"
+                )
+
+
+def _number_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
