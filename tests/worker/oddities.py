@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +88,35 @@ async def raises(kind: str) -> None:
             raise Retry(float("nan"))
 
 
+@task(name="forks", max_retries=0)
+async def forks(n: int) -> str:
+    """Comes back twice: once in a copy of the worker."""
+    return "a copy" if os.fork() == 0 else f"the worker {n}"
+
+
+@task(name="forks_in_process", isolation="process", max_retries=0)
+def forks_in_process(n: int) -> str:
+    return "a copy" if os.fork() == 0 else f"the worker {n}"
+
+
+@task(name="dies_behind_a_copy", isolation="process", max_retries=0)
+def dies_behind_a_copy() -> None:
+    """Leaves a process that has all that it had open."""
+    if os.fork() == 0:
+        while True:
+            signal.pause()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@task(name="cancels_itself", max_retries=0)
+async def cancels_itself() -> None:
+    """As code does that gives its own task to somebody who cancels it."""
+    this = asyncio.current_task()
+    assert this is not None
+    asyncio.get_running_loop().call_soon(this.cancel)
+    await asyncio.Event().wait()
+
+
 @task(name="good")
 async def good(n: int) -> int:
     return n + 1
@@ -113,5 +144,5 @@ async def echoes_pages(data: bytes) -> list[Page]:
 
 TASKS = (
     returns, returns_in_process, saves, saves_in_thread, pauses, talks, raises, good, raw, large, echoes_bytes,
-    echoes_pages,
+    echoes_pages, forks, forks_in_process, dies_behind_a_copy, cancels_itself,
 )  # fmt: skip

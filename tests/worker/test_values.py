@@ -4,6 +4,8 @@ import asyncio
 import math
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,9 +14,13 @@ from tests.worker.conftest import Working, working_at
 from tests.worker.oddities import (
     TASKS,
     VALUES,
+    cancels_itself,
     deep,
+    dies_behind_a_copy,
     echoes_bytes,
     echoes_pages,
+    forks,
+    forks_in_process,
     good,
     large,
     pauses,
@@ -26,7 +32,7 @@ from tests.worker.oddities import (
     saves_in_thread,
     talks,
 )
-from treadle import Client, Options, task
+from treadle import CallNext, Client, Context, Options, task
 from treadle.errors import InvalidArguments, PayloadTooLarge
 from treadle.tasks import endings
 from treadle.tasks.definition import Task
@@ -42,8 +48,9 @@ async def ends(client: Client, bound: Any) -> tuple[Any, list[Any]]:
     return await handle.wait(timeout=30), await handle.runs()
 
 
-async def test_a_worker_process_outlives_every_odd_value(server: Served, client: Client) -> None:
-    """N1: the results and checkpoints fail their runs, once; the same process does the good task behind them."""
+@asynccontextmanager
+async def worker_process(server: Served, client: Client) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run the odd tasks in a worker of its own process during the block."""
     command = [sys.executable, "-c", "from treadle.cli import main; main()", "worker", "tests.worker.oddities"]
     worker = await asyncio.create_subprocess_exec(
         *command, env={**os.environ, "TREADLE_URL": server.url, "TREADLE_TOKEN": server.token or ""}
@@ -51,6 +58,15 @@ async def test_a_worker_process_outlives_every_odd_value(server: Served, client:
     try:
         for job in TASKS:
             await client.register(job)
+        yield worker
+    finally:
+        worker.terminate()
+        await worker.wait()
+
+
+async def test_a_worker_process_outlives_every_odd_value(server: Served, client: Client) -> None:
+    """N1: the results and checkpoints fail their runs, once; the same process does the good task behind them."""
+    async with worker_process(server, client) as worker:
         ways = [(returns, "result"), (saves, "checkpoint")]
         odd = [(job.bind(kind=kind), name + said) for job, name in ways for kind, (_, said) in VALUES.items()]
 
@@ -62,9 +78,36 @@ async def test_a_worker_process_outlives_every_odd_value(server: Served, client:
             assert said in (ended.error or ""), bound
         assert after == 2
         assert worker.returncode is None
-    finally:
-        worker.terminate()
-        await worker.wait()
+
+
+async def test_a_copy_that_code_forked_and_that_comes_back_tells_nothing(server: Served, client: Client) -> None:
+    """N1: its end was taken for the next run's, and the copy of a whole worker read what was meant for the worker."""
+    async with worker_process(server, client) as worker:
+        for job in (forks, forks_in_process):
+            for n in range(5):
+                ended, _ = await ends(client, job.bind(n))
+                assert (ended.status, ended.result) == ("completed", f"the worker {n}")
+        dead, _ = await ends(client, dies_behind_a_copy.bind())
+
+        assert worker.returncode is None
+    assert dead.error == "ChildDied: the task's process ended by signal SIGKILL before the task did"
+
+
+@pytest.mark.parametrize("is_around", [True, False], ids=["within middleware", "alone"])
+async def test_code_that_cancels_its_own_task_fails_and_keeps_no_slot(
+    client: Client, working: Working, *, is_around: bool
+) -> None:
+    """N1: it stayed running for ever, its lease renewed all the time."""
+
+    async def around(ctx: Context, call_next: CallNext) -> Any:
+        return await call_next()
+
+    async with working(cancels_itself, good, concurrency=1, middleware=[around] if is_around else []):
+        cancelled, _ = await ends(client, cancels_itself.bind())
+        after = await (await client.submit(good.bind(n=1))).result(timeout=30)
+
+    assert (cancelled.status, cancelled.error) == ("failed", "CancelledError")
+    assert after == 2
 
 
 @pytest.mark.parametrize("job", [returns_in_process, saves_in_thread, pauses], ids=lambda job: job.job.name)

@@ -19,6 +19,7 @@ from typing import Any
 from treadle import logs, tracing
 from treadle.errors import BadValue, ConnectionFailed, error_for
 from treadle.isolation import pipes
+from treadle.isolation.copies import end_copy
 from treadle.isolation.lease_killer import end_group, kill_at_the_end
 from treadle.isolation.output import Output, captured, current
 from treadle.tasks.content import Content, Uploading
@@ -197,14 +198,20 @@ class Running:
 
     def run(self) -> Ending:
         """Call the function and return its ending."""
-        first = (self._context,) if self._task.signature.wants_context else ()
+        ours = os.getpid()
         try:
-            is_async = self._task.is_async
-            result = asyncio.run(self._await(first)) if is_async else self._task.function(*first, **self._arguments)
+            result = self._call()
+            end_copy(ours)
             check_steps(self._claim, self._context)
             return completed(result)
         except BaseException as error:  # noqa: BLE001 - whatever the task raised is its end, SystemExit too
+            end_copy(ours)
             return raised(error, self._task.verdicts)
+
+    def _call(self) -> Any:
+        first = (self._context,) if self._task.signature.wants_context else ()
+        is_async = self._task.is_async
+        return asyncio.run(self._await(first)) if is_async else self._task.function(*first, **self._arguments)
 
     async def _await(self, first: tuple[Context, ...]) -> Any:
         self._loop = asyncio.get_running_loop()

@@ -81,6 +81,7 @@ class Child:
         Raises `ChildDied` when the process ends before the run does; the message names its exit code or signal.
         """
         self.send(message)
+        watching = asyncio.create_task(self._end_with_process())
         try:
             while True:
                 answer = await pipes.read(self._reader)
@@ -92,6 +93,13 @@ class Child:
             code = await self._process.wait()
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             raise ChildDied(f"the task's process ended by {how} before the task did") from None
+        finally:
+            watching.cancel()
+
+    async def _end_with_process(self) -> None:
+        """End with the child what it has forked: that holds the connection open too, which then tells no end."""
+        await self._process.wait()
+        self.kill()
 
     def send(self, message: pipes.Message) -> None:
         """Send the child a message; one that is gone gets none."""

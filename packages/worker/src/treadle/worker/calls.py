@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from treadle.errors import (
 )
 from treadle.ids import RunKey
 from treadle.isolation import output
+from treadle.isolation.copies import end_copy
 from treadle.isolation.processes import Child, ChildDied, Children, origin_of
 from treadle.isolation.threads import call_in_thread
 from treadle.tasks import endings
@@ -87,6 +89,8 @@ class Caller:
         self._children = Children()
         self.stuck = 0
         """Runs whose code goes on although their failure was told: each keeps its slot."""
+        self.is_ending = False
+        """Whether the worker ends, and cancels what still runs."""
 
     async def close(self) -> None:
         """End the child processes."""
@@ -179,7 +183,7 @@ class Caller:
         try:
             result = await chained(self._middleware, context, innermost)()
         except asyncio.CancelledError as cancelled:
-            if held.stop is None and this.cancelling():
+            if self.is_ending and held.stop is None and this.cancelling():
                 raise
             if held.stop is not None:
                 this.uncancel()
@@ -210,20 +214,23 @@ class Caller:
         # Most functions want no context, and its event costs more than the rest of a call.
         context = self._context(held, self._port(LoopPort, held)) if task.signature.wants_context else None
         error: BaseException | None = None
+        ours = os.getpid()
         held.stop_code = self._canceller(held, code, context)
         try:
             if context is None:
                 result = await task.function(**arguments)
             else:
                 result = await task.function(context, **arguments)
+            end_copy(ours)
             check_steps(held.claim, context)
             ending = endings.completed(result)
         except asyncio.CancelledError as cancelled:
-            if held.stop is None and code.cancelling():
-                # Not the run but the whole worker is being cancelled.
+            if self.is_ending and held.stop is None and code.cancelling():
+                # Not the run but the whole worker is being cancelled; before that the code cancels itself.
                 raise
             ending, error = endings.raised(cancelled), cancelled
         except BaseException as raised:  # noqa: BLE001 - whatever the task raised is its end, SystemExit too
+            end_copy(ours)
             ending, error = endings.raised(raised, task.verdicts), raised
         finally:
             held.stop_code = None
