@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from treadle import Client, SyncClient, task
+from treadle import Client, Options, SyncClient, task
 
 
 @task
@@ -54,6 +54,19 @@ def test_a_blocking_client_goes_through_them_too(treadle_server: Any, submitted:
         assert [item.id for item in page] == submitted
         assert len(list(client.jobs(limit=1))) == 3
         assert list(client.workers()) == []
+
+
+@pytest.mark.parametrize("name", [".", "..", "a b", "a?b", "%2e"])
+def test_what_is_called_like_a_way_through_folders_is_asked_for_by_its_name(treadle_server: Any, name: str) -> None:
+    """A path's `..` would lead to another route, which answered with what was not asked for."""
+    with SyncClient(treadle_server.url, treadle_server.token, room=name) as client:
+        handle = client.submit(first.bind(1), options=Options(target=name))
+        client.set_schedule(name, job=first.full_name, interval=3600, payload={"n": 1})
+
+        assert client.target(name, room=handle.get().room_id).name == name
+        assert [found.name for found in client.schedules()] == [name]
+        client.delete_schedule(name)
+        assert list(client.schedules()) == []
 
 
 @pytest.mark.inside  # the server is told to give little at once

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.names import InvalidJobName, InvalidRoom, JobName, parse_job_name, parse_room, visible_from
+from treadle.wire.names import (
+    InvalidJobName,
+    InvalidRoom,
+    JobName,
+    parse_job_name,
+    parse_room,
+    path_part,
+    visible_from,
+)
+from treadle.wire.operations import OPERATIONS
 
 
 def test_a_full_name_is_split_at_its_first_two_colons_z1() -> None:
@@ -49,3 +58,11 @@ def test_a_room_sees_its_own_jobs_and_the_shared_ones_z3() -> None:
     assert visible_from("a", "@internal")
     assert not visible_from("a", "b")
     assert not visible_from("@global", "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("..", "%2E%2E"), (".", "%2E"), ("...", "..."), ("a/b", "a%2Fb"), ("@x", "@x")]
+)
+def test_no_name_leads_elsewhere_in_a_path(name: str, part: str) -> None:
+    assert path_part(name) == part
+    assert OPERATIONS["send"].request({"task_id": "7", "name": name})[1] == f"/v1/tasks/7/messages/{part}"

@@ -6,12 +6,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from treadle.client.requests import Requester, path_part
+from treadle.client.requests import Requester
 from treadle.encryption.fields import sealed_words
 from treadle.errors import TaskNotFound, ValidationFailed
 from treadle.values import plain_request
 from treadle.wire.bulk import BulkResult
 from treadle.wire.filters import TaskFilter
+from treadle.wire.names import path_part
 from treadle.wire.transitions import Action
 
 _MOST_NAMED = 10_000

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from treadle.client.requests import Listing, Requester, path_part
+from treadle.client.requests import Listing, Requester
 from treadle.encryption.fields import opened_task
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.filters import TaskFilter
 from treadle.wire.jobs import JobItem
+from treadle.wire.names import path_part
 from treadle.wire.pages import Page
 from treadle.wire.server import NewToken, SigningKeys, Stats, TokenItem, Whoami
 from treadle.wire.status import Status

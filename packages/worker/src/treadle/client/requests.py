@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from urllib.parse import quote
 
 from treadle.encryption.fields import opened_task
 from treadle.encryption.sealer import Sealer
@@ -21,11 +20,6 @@ _PAGE = 50
 
 _PAGES = 500
 """Items of each page when all are read: as many as the server gives at once."""
-
-
-def path_part(text: str) -> str:
-    """Return a name as it stands in a path."""
-    return quote(text, safe="@:")
 
 
 def task_of(sealer: Sealer, answer: dict[str, Any]) -> TaskItem:

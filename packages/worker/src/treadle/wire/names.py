@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated, NamedTuple
+from urllib.parse import quote
 
 from pydantic import AfterValidator
 
@@ -66,6 +67,11 @@ def parse_job_name(full_name: str) -> JobName:
         return JobName(parse_room(room), category, name)
     except InvalidRoom as error:
         raise InvalidJobName(f"{full_name!r} is not a job's full name: {error}") from None
+
+
+def path_part(text: str) -> str:
+    """Return a name as it stands in a path; `.` and `..` as no client takes them for a way through the folders."""
+    return "%2E" * len(text) if text in {".", ".."} else quote(text, safe="@:")
 
 
 def visible_from(room: str, job_room: str) -> bool:

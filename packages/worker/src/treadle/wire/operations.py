@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, get_args
-from urllib.parse import quote
 
 from pydantic import BaseModel
 
@@ -23,6 +22,7 @@ from treadle.wire.flows import FLOW_VERBS, FlowItem, FlowView
 from treadle.wire.frames import Window, WindowPage
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister
 from treadle.wire.limits import LimitItem, LimitPut
+from treadle.wire.names import path_part
 from treadle.wire.prune import Prune, PruneAnswer
 from treadle.wire.runs import (
     Checkpoint,
@@ -92,7 +92,7 @@ class Operation:
             name = place[1] if place[1] in left else _NAMES.get(place[1], place[1])
             # A job's full name begins with its room.
             value = fields["job"].partition(":")[0] if name == "room" and "room" not in fields else left.pop(name)
-            return quote(value, safe="@:")
+            return path_part(value)
 
         path = _PLACE.sub(part, self.path)
         return self.method, path, None if self.body is None else left
