@@ -54,6 +54,14 @@ def test_hello_is_submitted_and_its_result_printed(environment: dict[str, str], 
         (["worker", "no.such.module"], {}, 2, "no module"),
         (["worker", "json"], {}, 2, "has no task"),
         (["jobs"], {"TREADLE_URL": "nowhere"}, 1, "'nowhere' is no server's address"),
+        (
+            ["jobs"],
+            {"TREADLE_URL": "http://me:secret@127.0.0.1:1"},
+            1,
+            "has no user and no password: set TREADLE_TOKEN",
+        ),
+        (["jobs"], {"TREADLE_TOKEN": "töken"}, 1, "TREADLE_TOKEN is no token"),
+        (["jobs"], {"TREADLE_TOKEN": "one\ntwo"}, 1, "TREADLE_TOKEN is no token"),
     ],
 )
 def test_a_process_that_ends_badly_says_why_in_a_sentence(
@@ -64,6 +72,21 @@ def test_a_process_that_ends_badly_says_why_in_a_sentence(
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+    assert "two" not in done.stderr, "a secret"
+    assert "secret" not in done.stderr
+
+
+def test_a_token_may_have_the_line_end_of_its_file(environment: dict[str, str], worker: Any) -> None:
+    done = run(environment | {"TREADLE_TOKEN": f"{environment['TREADLE_TOKEN']}\n"}, "jobs")
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_argument_that_is_given_twice_is_refused(command: Command, worker: Any) -> None:
+    """One of its values was lost."""
+    assert "'name' is given twice" in command.refused("submit", "@global:tasks:hello", "name=a", "name=b", code=2)
+    tags = ["--tag", "for=a", "--tag", "for=b"]
+    assert "'for' is given twice" in command.refused("submit", "@global:tasks:hello", "name=a", *tags, code=2)
 
 
 def test_values_are_json_when_they_parse_and_text_otherwise(command: Command, worker: Any) -> None:

@@ -47,6 +47,28 @@ def test_a_command_that_is_not_read_ends_as_by_sigpipe_and_says_nothing(
     assert (ended.value.code, told.read_text()) == (NOT_READ, "")
 
 
+@pytest.mark.parametrize("words", [["tasks"], ["tasks", "--json"], ["--help"], ["token", "list"]], ids=" ".join)
+def test_a_full_disk_is_told_in_a_sentence(words: list[str], command: Command) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "treadle", *words],
+            env={**os.environ, **command.environment}, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (1, "Error: the output can't be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("words", [["tasks"], ["tasks", "--json"]], ids=" ".join)
+def test_a_command_without_any_output_does_what_it_does(words: list[str], command: Command) -> None:
+    script = f"{sys.executable} -m treadle {' '.join(words)} >&-"
+
+    done = subprocess.run(
+        script, shell=True, env={**os.environ, **command.environment}, stderr=subprocess.PIPE, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_errors_that_are_not_read_end_it_quietly_too(unread: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
         patch.setattr("sys.stderr", unread)

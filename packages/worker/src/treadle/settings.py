@@ -116,7 +116,7 @@ class Settings(BaseSettings):
         nobody else shows it. Raises `InvalidSetting` when the file is there and can't be read.
         """
         try:
-            return self.token_path.read_text().strip() or None
+            return token_in(self.token_path.read_text(), f"what stands in {self.token_path}") or None
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, UnicodeDecodeError) as error:
@@ -124,6 +124,17 @@ class Settings(BaseSettings):
             raise InvalidSetting(
                 f"the token in {self.token_path} can't be read ({reason}): set TREADLE_TOKEN"
             ) from None
+
+
+def token_in(text: str, place: str) -> str:
+    """Return a token without the spaces and line ends around it, as files of secrets have them.
+
+    `place` is where it was found. Raises `InvalidSetting`, which does not say what it is, for what no header takes.
+    """
+    token = text.strip()
+    if token.isascii() and token.isprintable() and " " not in token:
+        return token
+    raise InvalidSetting(f"{place} is no token: it has a space, a line's end or a character beyond ASCII in it")
 
 
 def _is_place(text: str) -> bool:
@@ -142,6 +153,8 @@ def split_urls(text: str) -> tuple[str, ...]:
         scheme, separator, rest = url.partition("://")
         if scheme not in {"http", "https"} or not separator or not _is_place(rest):
             raise InvalidSetting(f"{url!r} is no server's address: write http://host:port or https://host")
+        if "@" in rest.partition("/")[0]:
+            raise InvalidSetting("a server's address has no user and no password: set TREADLE_TOKEN instead")
     if not urls:
         raise InvalidSetting("no server's address is given: set TREADLE_URL, for example http://127.0.0.1:7420")
     return urls

@@ -1,5 +1,6 @@
 """The command group: a table of what there is, and the loading of what is asked for."""
 
+import errno
 import importlib
 import os
 import sys
@@ -69,13 +70,28 @@ NOT_READ = 128 + 13
 """The exit code of a command whose output was cut off: what the shell gives for SIGPIPE."""
 
 
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What a disk says that takes nothing more."""
+
+
 @contextmanager
 def _while_it_is_read() -> Iterator[None]:
-    """End the command quietly, as by SIGPIPE, when nobody reads its output any more: `treadle tasks | head -1`."""
+    """End the command quietly, as by SIGPIPE, when nobody reads its output any more: `treadle tasks | head -1`.
+
+    What can't be written for another reason, such as a full disk, is told in one sentence.
+    """
     try:
         yield
     except BrokenPipeError:
         _close_what_is_not_read()
+    except OSError as error:
+        if error.errno not in _NO_ROOM or error.filename is not None:
+            raise
+        _close_what_is_not_read()
+        from treadle.wire.shown import clean_lines
+
+        click.echo(clean_lines(f"Error: the output can't be written: {error.strerror}"), err=True)
+        raise SystemExit(1) from None
     except SystemExit as ended:
         # Rich has made it exit code 1.
         if not isinstance(ended.__context__, BrokenPipeError):
@@ -88,10 +104,10 @@ def _while_it_is_read() -> Iterator[None]:
 
 def _close_what_is_not_read() -> None:
     """Have what is still buffered for a reader that is gone written nowhere: at its end Python would complain of it."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()
-        except BrokenPipeError:
+        except OSError:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)

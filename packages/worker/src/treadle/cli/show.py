@@ -46,9 +46,14 @@ def ask(call: "Callable[[Client], Awaitable[T]]") -> T:
     return run(work())
 
 
+def _is_terminal() -> bool:
+    # A command may be started without any standard output.
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def print_json(value: object) -> None:
     """Print a model, a list of models or plain data as JSON."""
-    text = json.dumps(_plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False)
+    text = json.dumps(_plain(value), indent=2 if _is_terminal() else None, ensure_ascii=False)
     click.echo(clean_json(text))
 
 
@@ -78,7 +83,7 @@ def told(text: str | None) -> str | None:
 
 def say_result(text: str) -> None:
     """Print a text that is data: exactly into a file or pipe, and cleaned on a terminal."""
-    click.echo(clean_lines(text, indent="") if sys.stdout.isatty() else text)
+    click.echo(clean_lines(text, indent="") if _is_terminal() else text)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:

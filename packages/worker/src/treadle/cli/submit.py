@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli.show import as_json, open_client, print_json, run, say, say_result
-from treadle.cli.task_options import options_of, pair, task_times, task_traits
+from treadle.cli.task_options import each_once, options_of, pair, task_times, task_traits
 
 if TYPE_CHECKING:
     from treadle.client.options import Options
@@ -60,7 +60,8 @@ async def _submit(
 def payload_of(arguments: tuple[str, ...], payload: str | None) -> dict[str, Any]:
     """Return the payload that KEY=VALUE arguments or `--payload` mean. Raises click's `UsageError`."""
     if payload is None:
-        return {name: value_of(text) for name, text in (pair(argument, "KEY=VALUE") for argument in arguments)}
+        pairs = (pair(argument, "KEY=VALUE") for argument in arguments)
+        return each_once(((name, value_of(text)) for name, text in pairs), "the argument")
     if arguments:
         raise click.UsageError("give either KEY=VALUE arguments or --payload, not both")
     try:

@@ -1,7 +1,7 @@
 """What a task is like, as flags of `treadle submit`, `edit` and `schedules set`: read from `treadle.wire.options`."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -110,7 +110,7 @@ def _sentence(words: str) -> str:
 def named(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options that were given, by the names that they have on the wire. Raises click's `UsageError`."""
     found = dict(given)
-    found["tags"] = dict(map(_tag, found["tags"])) or None
+    found["tags"] = each_once(map(_tag, found["tags"]), "--tag") or None
     found["scopes"] = list(found["scopes"]) or None
     found["limits"] = list(map(_limit, found["limits"])) or None
     return {name: value for name, value in found.items() if value is not None}
@@ -150,6 +150,16 @@ def _tag(argument: str) -> tuple[str, Any]:
         raise click.UsageError(f"--tag {name}=: {value[:60]!r} is no JSON: {error}") from None
 
 
+def each_once(pairs: Iterable[tuple[str, Any]], what: str) -> dict[str, Any]:
+    """Return the pairs by their names. Raises click's `UsageError` for a name with two values: one would be lost."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise click.UsageError(f"{what} {name!r} is given twice: give one value, or a list of them as JSON")
+        found[name] = value
+    return found
+
+
 def pair(argument: str, form: str) -> tuple[str, str]:
     """Return what stands before and behind the first `=`. Raises click's `UsageError`."""
     name, separator, value = argument.partition("=")
@@ -158,4 +168,4 @@ def pair(argument: str, form: str) -> tuple[str, str]:
     return name, value
 
 
-__all__ = ["flag_of", "named", "options_of", "pair", "task_times", "task_traits"]
+__all__ = ["each_once", "flag_of", "named", "options_of", "pair", "task_times", "task_traits"]

@@ -72,7 +72,7 @@ class Bearer:
         Raises `ConnectionFailed` when the name can't be resolved, and `InvalidSetting` when the token can't be read.
         """
         if self.fresh is not None:
-            return [Way(url, await self.fresh())]
+            return [Way(url, _clean(await self.fresh(), "the token that was given"))]
         chosen = self._without_looking(url)
         if isinstance(chosen, Way):
             return [chosen]
@@ -161,22 +161,30 @@ class Refusals:
 def bearer_of(token: "TokenSource | Bearer | None", settings: "Settings | None" = None) -> Bearer:
     """Return the rule for a token as it is given in code; left out, the one of the settings.
 
-    Without settings none is looked for. Raises `InvalidSetting` when the data directory's token can't be read.
+    Without settings none is looked for. Raises `InvalidSetting` for one that can't be sent, and when the data
+    directory's token can't be read.
     """
     if isinstance(token, Bearer):
         return token
     if isinstance(token, str) and token:
-        return Bearer(everywhere=lambda: token)
+        given = _clean(token, "the token that was given")
+        return Bearer(everywhere=lambda: given)
     if callable(token):
         return Bearer(fresh=token)
     if settings is None:
         return Bearer()
     if settings.token is not None:
-        shown = settings.token.get_secret_value()
+        shown = _clean(settings.token.get_secret_value(), "TREADLE_TOKEN")
         return Bearer(everywhere=lambda: shown)
     # Once here, so that a file that can't be read is told of at once.
     settings.read_local_token()
     return Bearer(own=settings.read_local_token, own_place=str(settings.token_path))
+
+
+def _clean(token: str, place: str) -> str:
+    from treadle.settings import token_in
+
+    return token_in(token, place)
 
 
 def is_loopback_address(address: str) -> bool:
