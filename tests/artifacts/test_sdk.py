@@ -167,6 +167,38 @@ async def test_c4_an_upload_whose_run_is_lost_on_the_way_ends_there_and_is_not_s
     await until(lambda: not list((served.settings.data_dir / "artifacts").rglob("*-*")))
 
 
+async def test_c10_a_file_that_grows_meanwhile_is_uploaded_as_it_was_when_the_upload_began(
+    served: Served, client: Client, file: Path, tmp_path: Path
+) -> None:
+    """As a log does, which is written to all the time; tried again for a minute, it failed."""
+    key = (await _run(served), 0)
+
+    def check() -> None:
+        with file.open("ab") as log:
+            log.write(b"another line\n")
+
+    uploader = Uploader((served.url,), served.token, patience=0)
+    item = await uploader.upload(key, Content(file, "log", "text/plain"), check)
+    await uploader.close()
+
+    saved = await client.download(key[0], "log", tmp_path / "copy")
+    assert (item.size, saved.read_bytes()) == (len(BODY), BODY)
+
+
+async def test_c10_a_file_that_becomes_shorter_meanwhile_is_refused_at_once(served: Served, file: Path) -> None:
+    key = (await _run(served), 0)
+    looks = iter(range(100))
+
+    def check() -> None:
+        if next(looks) == 1:
+            file.write_bytes(b"")
+
+    uploader = Uploader((served.url,), served.token)
+    with pytest.raises(InvalidArguments, match="became shorter while it was uploaded: upload a copy"):
+        await uploader.upload(key, Content(file, "log", "text/plain"), check)
+    await uploader.close()
+
+
 def problem() -> Any:
     from treadle.errors import problem_named
 

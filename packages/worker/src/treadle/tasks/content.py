@@ -24,7 +24,7 @@ DEFAULT_TYPE = "application/octet-stream"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Something to be uploaded under a name: a file that must not change meanwhile, or bytes."""
+    """Something to be uploaded under a name: bytes, or a file, which may grow meanwhile and change in no other way."""
 
     data: bytes | Path
     name: str

@@ -10,6 +10,7 @@ from treadle.errors import (
     ConnectionFailed,
     ConnectionLost,
     InternalServerError,
+    InvalidArguments,
     ProtocolMismatch,
     StoreUnavailable,
     TooManyRequests,
@@ -75,7 +76,8 @@ class Uploader:
         """Upload for the run `key` (task id, run id), and return the stored artifact.
 
         `check` is called between pieces and raises what ends the upload; nothing is visible of one that ended. Raises
-        that, the server's `ProblemError`, and `ConnectionFailed` when it could not be reached for a while.
+        that, the server's `ProblemError`, `InvalidArguments` for a file that becomes shorter, and `ConnectionFailed`
+        when the server could not be reached for a while.
         """
         size, sha256 = await asyncio.to_thread(_measure, content.data)
         body = {
@@ -105,7 +107,9 @@ class Uploader:
             return announced.stored
         assert announced.put_url is not None
         headers = {**announced.headers, "Content-Length": str(body["content_length"])}
-        answer = await _send(plain, "PUT", announced.put_url, headers, _pieces(content.data, check))
+        answer = await _send(
+            plain, "PUT", announced.put_url, headers, _pieces(content.data, body["content_length"], check)
+        )
         if announced.finish_url is not None:
             check()
             answer = await _send(plain, "POST", announced.finish_url, {}, None)
@@ -164,7 +168,11 @@ def _measure(data: bytes | Path) -> tuple[int, str]:
         return file.tell(), digest.hexdigest()
 
 
-async def _pieces(data: bytes | Path, check: Callable[[], None]) -> AsyncIterator[bytes]:
+async def _pieces(data: bytes | Path, size: int, check: Callable[[], None]) -> AsyncIterator[bytes]:
+    """Give the first `size` bytes: a file that is still written to, such as a log, is what it was when it was measured.
+
+    Raises `InvalidArguments` for a file that has become shorter.
+    """
     if isinstance(data, bytes):
         for start in range(0, len(data), CHUNK):
             check()
@@ -172,6 +180,10 @@ async def _pieces(data: bytes | Path, check: Callable[[], None]) -> AsyncIterato
         return
     file = await asyncio.to_thread(data.open, "rb")
     with file:
-        while piece := await asyncio.to_thread(file.read, CHUNK):
+        while size > 0:
+            piece = await asyncio.to_thread(file.read, min(size, CHUNK))
+            if not piece:
+                raise InvalidArguments(f"{data} became shorter while it was uploaded: upload a copy of it")
             check()
+            size -= len(piece)
             yield piece
