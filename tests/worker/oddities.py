@@ -108,6 +108,12 @@ def dies_behind_a_copy() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@task(name="ends_its_worker", max_requeues=0)
+async def ends_its_worker() -> None:
+    """As a fault in a library's C code does."""
+    os._exit(3)
+
+
 @task(name="cancels_itself", max_retries=0)
 async def cancels_itself() -> None:
     """As code does that gives its own task to somebody who cancels it."""
@@ -144,5 +150,5 @@ async def echoes_pages(data: bytes) -> list[Page]:
 
 TASKS = (
     returns, returns_in_process, saves, saves_in_thread, pauses, talks, raises, good, raw, large, echoes_bytes,
-    echoes_pages, forks, forks_in_process, dies_behind_a_copy, cancels_itself,
+    echoes_pages, forks, forks_in_process, dies_behind_a_copy, ends_its_worker, cancels_itself,
 )  # fmt: skip

@@ -5,7 +5,8 @@ import math
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.worker.oddities import (
     dies_behind_a_copy,
     echoes_bytes,
     echoes_pages,
+    ends_its_worker,
     forks,
     forks_in_process,
     good,
@@ -60,7 +62,8 @@ async def worker_process(server: Served, client: Client) -> AsyncIterator[asynci
             await client.register(job)
         yield worker
     finally:
-        worker.terminate()
+        with suppress(ProcessLookupError):
+            worker.terminate()
         await worker.wait()
 
 
@@ -91,6 +94,20 @@ async def test_a_copy_that_code_forked_and_that_comes_back_tells_nothing(server:
 
         assert worker.returncode is None
     assert dead.error == "ChildDied: the task's process ended by signal SIGKILL before the task did"
+
+
+async def test_code_that_ends_its_worker_at_once_ends_as_many_as_its_requeues_admit(tmp_path: Path) -> None:
+    """N1: it went from worker to worker for ever, for none of them had told of its start."""
+    quick = {"session_grace_seconds": 0.1, "lease_seconds": 1, "sweeper_interval_seconds": 0.2}
+    async with serve(data_dir=tmp_path, **quick) as server, Client(server.url, server.token) as client:
+        await client.register(ends_its_worker)
+        handle = await client.submit(ends_its_worker.bind())
+        for _ in range(3):
+            async with worker_process(server, client) as worker:
+                await asyncio.wait_for(worker.wait(), 60)
+        ended = await handle.wait(timeout=30)
+
+    assert (ended.status, ended.reason) == ("failed", "claim-expired")
 
 
 @pytest.mark.parametrize("is_around", [True, False], ids=["within middleware", "alone"])

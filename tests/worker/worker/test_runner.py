@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from tests.worker.conftest import working_at
 from tests.worker.fakes import fake_server
 from treadle import task
@@ -149,6 +150,29 @@ async def test_g5_code_begins_at_once_as_long_as_half_of_a_renewal_is_left() -> 
         await scene.begun.wait()
 
     assert "beat" not in scene.told
+
+
+@pytest.mark.parametrize(
+    ("counts", "waits"),
+    [
+        ({"run_id": 2}, True),
+        ({"run_id": 5, "retry_count": 1, "requeue_count": 1, "steps": 1}, True),
+        ({"run_id": 1}, False),
+        ({"run_id": 5, "retry_count": 2, "requeue_count": 1, "steps": 1}, False),
+    ],
+    ids=["returned twice", "returned twice among others", "returned once", "what else ends runs"],
+)
+async def test_code_whose_runs_were_returned_begins_when_its_start_is_kept(counts: dict[str, int], waits: bool) -> None:
+    """It may end its worker at once, which is to cost a requeue then; for all others nobody waits."""
+    async with staged() as scene, asyncio.timeout(20):
+        scene.runner.take([{**CLAIM, "target": None, **counts}], monotonic())
+        if waits:
+            await until(lambda: "started" in scene.told)
+            assert not scene.begun.is_set()
+            scene.speaks.set()
+        await scene.begun.wait()
+
+    assert ("started" in scene.told_first) is waits
 
 
 async def test_g5_the_code_stops_when_its_start_is_refused() -> None:

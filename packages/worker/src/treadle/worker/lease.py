@@ -32,6 +32,10 @@ LOOKS = 1.0
 """Seconds between two looks of the watchdog at most: what ends later than that it finds by itself."""
 
 
+RETURNS = 2
+"""Runs of a task without any cost after which its start is told, and kept, before its code begins."""
+
+
 class Held:
     """A run in this worker's hands, from the claim until its end is acknowledged."""
 
@@ -93,6 +97,16 @@ class Held:
     def is_fresh(self) -> bool:
         """Whether enough of the lease is left for code to begin: half of what a renewal gives."""
         return self.expires - monotonic() >= self.length / 2
+
+    @property
+    def was_returned(self) -> bool:
+        """Whether runs of the task before this one cost no budget, more of them than its steps explain.
+
+        They may have been returned because nothing was heard of their start: their code ended its worker at once, by a
+        crash, before that had told of it.
+        """
+        counted = ("retry_count", "requeue_count", "steps")
+        return int(self.claim["run_id"]) - sum(self.claim.get(name) or 0 for name in counted) >= RETURNS
 
     @property
     def ref(self) -> dict[str, Any]:

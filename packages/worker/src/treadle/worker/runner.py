@@ -226,6 +226,9 @@ class Runner:
         if held.has_target and not held.is_fresh:
             if (refusal := await self._confirm_start(held)) is not None:
                 return refusal
+        elif held.was_returned:
+            if (refusal := await self._tell_start(held)) is not None:
+                return refusal
         else:
             self._reporter.add({**held.ref, "kind": "started"})
         if held.has_target:
@@ -233,6 +236,19 @@ class Runner:
         if held.stop is not None:
             return stopped(held, None, None)
         return await self._caller.call(held, task, arguments)
+
+    async def _tell_start(self, held: Held) -> Ending | None:
+        """Report a run's start and wait until it is kept; return None once it may begin, else how the run ends.
+
+        For one whose code may end this process at once, as it may have ended others: a worker that is lost then costs
+        a requeue, where the task went from worker to worker for ever.
+        """
+        try:
+            await self._reporter.confirm({**held.ref, "kind": "started"})
+        except ProblemError as error:
+            log.info("task %s, run %s, is not begun: %s", *held.key, error)
+            return {"kind": "stopped"}
+        return None
 
     async def _confirm_start(self, held: Held) -> Ending | None:
         """Report the start of a target's run and renew its lease; return None once it may begin, else how the run ends.
