@@ -173,3 +173,22 @@ async def test_nor_does_one_that_finds_its_tasks_late(url: str, monkeypatch: pyt
 
     assert found == 100
     assert work < MOST[store.dialect]
+
+
+async def test_what_no_index_has_in_order_is_sorted_by_what_the_order_needs_alone(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walks, "LOOKED_THROUGH", LOOKED_THROUGH)
+
+    async def ask(connection: Any) -> int:
+        return len(await window(connection, Window(order="updated", offset=LOOKED_THROUGH // 2, limit=50)))
+
+    store = SqlStore(url)
+    try:
+        work, count = await _work_of(store, ask)
+    finally:
+        await store.close()
+
+    # Sorted with all of their columns each is looked up once more, whichever is shown.
+    assert count == 50
+    assert work < {"sqlite": 40, "postgresql": 2.5}[store.dialect] * LOOKED_THROUGH

@@ -92,17 +92,20 @@ class Source:
         if self.walk is None:
             return statement.where(*self.where, *self.beyond).limit(limit).offset(offset)
         if self.in_order:
-            return statement.where(
-                numbered(self.walk.those(self.where.asked, limit=limit, offset=offset), self.dialect)
-            )
-        those = self.walk.those(self.where.asked, limit=self.walk.most)
-        return statement.where(numbered(those, self.dialect), *self.beyond).limit(limit).offset(offset)
+            those = self.walk.those(self._asked, limit=limit, offset=offset)
+        else:
+            those = self.walk.ordered(self._asked, self.order, limit=limit, offset=offset)
+        return statement.where(numbered(those, self.dialect))
 
     def seqs(self, *, limit: int) -> Select[Any]:
         """Return the numbers of up to `limit` of them."""
         if self.walk is None:
             return select(tasks.c.seq).where(*self.where, *self.beyond).limit(limit)
-        return self.walk.those(Asked([*self.where.beside_index, *self.beyond]), limit=limit)
+        return self.walk.those(self._asked, limit=limit)
+
+    @property
+    def _asked(self) -> Asked:
+        return Asked([*self.where.beside_index, *self.beyond])
 
     async def is_cut(self, connection: AsyncConnection) -> bool:
         """Return whether there are tasks that were not looked at."""

@@ -42,18 +42,27 @@ class Walk:
 
     def those(self, asked: "Asked", *, limit: int, offset: int = 0, keys: Sequence[str] = ("seq",)) -> Select[Any]:
         """Return the `keys` of up to `limit` tasks, behind the first `offset`, for which all that is asked holds."""
-        if not asked.conditions:
-            found = self._part(keys).limit(min(limit, self.most))
+        if asked.conditions:
+            found = self._asked(asked, keys).limit(limit)
         else:
-            # SQLite makes each column of the part for each task: a payload only if it is looked at.
-            part = self._part(dict.fromkeys([*keys, *asked.columns])).limit(self.most).subquery("tasks")
-            found = (
-                select(*(_shown(name).label(name) for name in keys))
-                .select_from(part)
-                .where(*asked.conditions)
-                .limit(limit)
-            )
+            found = self._part(keys).limit(min(limit, self.most))
         return found.offset(offset) if offset else found
+
+    def ordered(self, asked: "Asked", order: Sequence[ColumnElement[Any]], *, limit: int, offset: int) -> Select[Any]:
+        """Return the numbers of up to `limit`, behind the first `offset`, in another `order` than the walk has.
+
+        They are sorted by what the order needs alone: with all that a list shows of them, 100,000 took SQLite 240 ms
+        instead of 16.
+        """
+        by = Asked(order)
+        return self._asked(asked, ["seq"], also=by.columns).order_by(*by.conditions).limit(limit).offset(offset)
+
+    def _asked(self, asked: "Asked", keys: Sequence[str], also: Sequence[str] = ()) -> Select[Any]:
+        """Return the `keys` of those for which all holds; what is done with them further may need others `also`."""
+        # SQLite makes each column of the part for each task: a payload only if it is looked at.
+        part = self._part(dict.fromkeys([*keys, *also, *asked.columns])).limit(self.most).subquery("tasks")
+        shown = (_shown(name).label(name) for name in keys)
+        return select(*shown).select_from(part).where(*asked.conditions)
 
     async def end(self, connection: AsyncConnection) -> int | None:
         """Return the number of the last task that is looked through; None when there is none behind it."""
