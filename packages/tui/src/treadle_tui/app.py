@@ -16,6 +16,7 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from treadle.errors import TreadleError
+from treadle_tui import key_order
 from treadle_tui.core.draw.glyphs import ASCII, UNICODE
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.setup.app_state import AppState
@@ -110,6 +111,7 @@ class Dashboard(App[None]):
             feed=feed,
             executor=Executor(model, feed, read_only=connection.read_only),
             go=self.go,
+            carry_out=self.carry_out,
             opened=self._opened,
             query=TaskQuery(room=connection.room, text=wanted, now=model.time.now),
             glyphs=ASCII if self._ascii_only else UNICODE,
@@ -148,16 +150,32 @@ class Dashboard(App[None]):
         """Let a key do what it is bound to before the next one is looked at.
 
         Textual looks for bindings when a key has come back from the focused widget, and by then the ones behind it are
-        on their way there as well: the letters of a command that was typed fast would be keys of the list.
+        on their way there as well: the letters of a command that was typed fast would be keys of the list, and a letter
+        would be there before the backspace in front of it.
         """
+        if key_order.is_old(event):
+            return
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded and self._ctx.keys_ahead.keep(event):
             return
         if isinstance(event, events.Key) and not event.is_forwarded:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.screen._mounted_event.wait(), OPENING_SECONDS)  # noqa: SLF001 - nothing public waits
-            if not isinstance(self.focused, Input) and await self._check_bindings(event.key):
+            if isinstance(self.focused, Input):
+                await self._type(event, self.focused)
+                return
+            if await self._check_bindings(event.key):
                 return
         await super().on_event(event)
+
+    async def _type(self, event: events.Key, line: Input) -> None:
+        """Let the line in focus have a key, and wait for all that comes of it."""
+        # Textual stops what comes up to whoever sent it; only who takes the key is to do that.
+        event.set_sender(line)
+        await super().on_event(event)
+        if not event.is_forwarded or await key_order.taken(event, line):
+            if event.is_forwarded:
+                await super().on_event(event)
+            await key_order.settled(line)
 
     def _opened(self, worker: Worker[None]) -> None:
         self.call_later(self._take_kept, worker)
@@ -247,30 +265,30 @@ class Dashboard(App[None]):
                 self._home()
                 self._main.focus_pane(pane)
 
-    def on_command_actions_requested(self, event: BaseScreen.Requested) -> None:
+    def carry_out(self, what: str, value: str = "") -> None:
         """Do what was commanded."""
-        match event.what:
+        match what:
             case "filter":
                 self._home()
-                self._main.narrow(event.value)
+                self._main.narrow(value)
             case "queue":
                 self._home()
-                self._main.select(event.value)
+                self._main.select(value)
                 self._main.focus_pane("tasks")
             case "view":
                 self._home()
-                self._main.narrow_everywhere(event.value)
+                self._main.narrow_everywhere(value)
             case "open":
-                self.push_screen(Detail(self._ctx, event.value))
+                self.push_screen(Detail(self._ctx, value))
             case "flow":
-                self._show_flow(event.value)
+                self._show_flow(value)
             case "theme":
-                self._turn_to(event.value)
+                self._turn_to(value)
             case "context":
-                self._switch_context(event.value)
+                self._switch_context(value)
             case verb:
                 assert self.front_screen is not None
-                self.front_screen.run_worker(self.front_screen.pause_queue(event.value, paused=verb == "pause"))
+                self.front_screen.run_worker(self.front_screen.pause_queue(value, paused=verb == "pause"))
 
     def _show_flow(self, key: str) -> None:
         """Show a flow by its id, with the cursor at the task whose id follows that."""

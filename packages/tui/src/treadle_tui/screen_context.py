@@ -37,6 +37,8 @@ class ScreenContext:
 
     A message would be behind the keys that are typed already, and these would act on what was left.
     """
+    carry_out: Callable[..., None]
+    """Does at once what a command says that is not a screen's own: `theme`, `filter`, `open` and others, by a value."""
     opened: Callable[[Worker[None]], None]
     """Hears that what a key asked for is answered, and the answer shown."""
     query: TaskQuery = field(default_factory=TaskQuery)

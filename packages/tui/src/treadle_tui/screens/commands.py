@@ -1,9 +1,7 @@
 """The `:` line on every screen, and the commands that work on all of them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
-from textual.message import Message
 from textual.screen import Screen
 
 from treadle import filters
@@ -24,13 +22,6 @@ class CommandActions(Screen[None]):
     """A screen that can be told by words what to do; each `with_…` takes what stood behind a command's name."""
 
     ctx: ScreenContext
-
-    @dataclass
-    class Requested(Message):
-        """The reader wants another theme, context or filter, or a task by its id."""
-
-        what: str
-        value: str = ""
 
     @property
     def scope(self) -> Scope:
@@ -80,7 +71,7 @@ class CommandActions(Screen[None]):
             filters.parse(text)
         except filters.FilterError as error:
             raise CommandError(str(error)) from None
-        self.post_message(self.Requested("filter", text))
+        self.ctx.carry_out("filter", text)
 
     def with_view(self, name: str) -> None:
         """Show a saved view: the tasks of every queue that its filter means, unless it names one.
@@ -91,7 +82,7 @@ class CommandActions(Screen[None]):
         if name not in known:
             listed = f"it is one of {', '.join(known)}" if known else "the configuration file has none"
             raise CommandError(f'there is no view "{name}": {listed}')
-        self.post_message(self.Requested("view", known[name]))
+        self.ctx.carry_out("view", known[name])
 
     def act_view(self) -> None:
         """Let a saved view be chosen, or say where they are written down."""
@@ -102,7 +93,7 @@ class CommandActions(Screen[None]):
 
     def with_tasks(self, job: str) -> None:
         """Show a queue's tasks. Raises `CommandError` unless one queue is meant."""
-        self.post_message(self.Requested("queue", self._queue(job)))
+        self.ctx.carry_out("queue", self._queue(job))
 
     def with_open(self, part: str) -> None:
         """Open the task whose id begins, or on the screen ends, with a part; look for it when it is not here.
@@ -115,7 +106,7 @@ class CommandActions(Screen[None]):
         if len(found) > 1:
             raise CommandError(f"{len(found)} tasks here fit {part}, such as {found[0]}: write more of the id")
         if found or len(part) == 36:
-            self.post_message(self.Requested("open", found[0] if found else part))
+            self.ctx.carry_out("open", found[0] if found else part)
         elif not part.replace("-", "").isalnum():
             raise CommandError(f'"{part}" is no task\'s id: that is as 0199c2d4-…, or how it begins')
         else:
@@ -125,7 +116,7 @@ class CommandActions(Screen[None]):
         """Show a flow by its id. Raises `CommandError` for what is none."""
         if not is_uuid(flow_id.lower()):
             raise CommandError(f'"{clean(flow_id)}" is no flow\'s id: treadle flows lists them')
-        self.post_message(self.Requested("flow", flow_id.lower()))
+        self.ctx.carry_out("flow", flow_id.lower())
 
     def with_pause_queue(self, job: str) -> None:
         """Pause a queue by its job's name. Raises `CommandError` unless one queue is meant."""
@@ -136,7 +127,7 @@ class CommandActions(Screen[None]):
         self._pause(self._queue(job), paused=False)
 
     def _pause(self, job: str, *, paused: bool) -> None:
-        self.post_message(self.Requested("pause" if paused else "resume", job))
+        self.ctx.carry_out("pause" if paused else "resume", job)
 
     def _queue(self, name: str) -> str:
         known = self.ctx.model.queue_rows()
@@ -151,11 +142,11 @@ class CommandActions(Screen[None]):
         """Show it in a theme's colours. Raises `CommandError` when there is no such theme."""
         if name not in self.ctx.app_state.themes:
             raise CommandError(f'there is no theme "{name}": it is one of {", ".join(self.ctx.app_state.themes)}')
-        self.post_message(self.Requested("theme", name))
+        self.ctx.carry_out("theme", name)
 
     def act_theme(self) -> None:
         """Show it in the next theme's colours."""
-        self.post_message(self.Requested("theme"))
+        self.ctx.carry_out("theme")
 
     def with_span(self, name: str) -> None:
         """Draw the charts over a time, by its name. Raises `CommandError` when there is no such one."""
@@ -173,7 +164,7 @@ class CommandActions(Screen[None]):
         if name not in known:
             listed = f"it is one of {', '.join(known)}" if known else "the configuration file has none"
             raise CommandError(f'there is no context "{name}": {listed}')
-        self.post_message(self.Requested("context", name))
+        self.ctx.carry_out("context", name)
 
     def act_context(self) -> None:
         """Tell which contexts there are."""
