@@ -1,5 +1,6 @@
 """F2, F3: tasks that wait for tasks and flows, over plain HTTP."""
 
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -245,6 +246,20 @@ async def test_f2_the_failed_of_a_flow_run_again_and_then_what_they_had_cancelle
     await finish(lab)
     await settled(served)
     assert await statuses(lab, [last]) == ["pending"]
+
+
+async def test_f3_a_flow_tells_how_long_all_runs_of_its_tasks_took(served: Served, lab: Room):
+    tried, _ = await flow_of(lab, {"ref": "a", "max_retries": 1, "retry_base": 0}, {"depends_on": {"x": "a"}})
+    await finish(lab, "failed", error="boom")
+    await finish(lab)
+
+    shown = (await lab.client.get(f"/v1/flows/{tried['flow_id']}")).json()["tasks"]
+    runs = (await lab.client.get(f"/v1/tasks/{tried['id']}/runs")).json()["items"]
+
+    spans = [datetime.fromisoformat(run["ended_at"]) - datetime.fromisoformat(run["started_at"]) for run in runs]
+    assert len(spans) == 2
+    assert shown[0]["ran_seconds"] == pytest.approx(sum(span.total_seconds() for span in spans), abs=1e-6)
+    assert shown[1]["ran_seconds"] == 0
 
 
 async def test_f2_an_argument_that_comes_from_a_task_is_left_out_of_the_check(served: Served, root: httpx.AsyncClient):

@@ -83,3 +83,17 @@ def test_f2_no_chain_of_any_flow_takes_longer_than_the_critical_path(data: st.Da
     assert path.seconds == max(longest(n) for n in range(count))
     assert path.seconds == sum(lasted[int(one.id)] for one in path.tasks)
     assert all((int(after.id), int(one.id)) in needs for one, after in pairwise(path.tasks))
+
+
+def test_f3_a_task_that_failed_and_was_tried_again_counts_with_all_of_its_runs() -> None:
+    again = task("again", ran=5, status=Status.RUNNING).model_copy(update={"ran_seconds": 40.0})
+    over = task("over", ran=20).model_copy(update={"ran_seconds": 20.0})
+    waits = task("waits", ran=300, status=Status.SCHEDULED).model_copy(update={"ran_seconds": 2.0})
+    view = flow([again, over, waits], ("over", "again"))
+
+    path = critical_path(view, NOON)
+
+    assert [one.id for one in path.tasks] == ["again", "over"]
+    assert path.seconds == 65
+    # It failed some time ago, and waits for its next try.
+    assert took(waits, NOON) == 2

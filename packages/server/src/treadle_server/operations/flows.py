@@ -69,7 +69,8 @@ async def shown_flow(ctx: OperationContext, principal: Principal, flow_id: str) 
     return {
         **flow_data(view),
         "tasks": [
-            {**{name: getattr(row, name) for name in names}, "error": _beginning(row.error), "waits_for": row.unmet}
+            {name: getattr(row, name) for name in names}
+            | {"error": _beginning(row.error), "waits_for": row.unmet, "ran_seconds": shown.ran.get(row.seq, 0.0)}
             for row in shown.tasks
         ],
         "edges": [{"task_id": task, "needs_id": needs, "names": listed} for task, needs, listed in shown.edges],

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from treadle.wire.flows import FlowTask, FlowView
-from treadle.wire.status import TERMINAL
+from treadle.wire.status import TERMINAL, Status
 
 UNKNOWN: Mapping[str, float] = MappingProxyType({})
 
@@ -50,8 +50,8 @@ def tree(view: FlowView) -> Iterator[Branch]:
 def critical_path(view: FlowView, now: datetime, usual: Mapping[str, float] = UNKNOWN) -> CriticalPath:
     """Return the chain that takes the longest, of equal ones one with the most tasks.
 
-    What has begun counts with what it took until `now`, and what is open with at least what its job takes in `usual`,
-    seconds by the job's name.
+    What has begun counts with what its runs took until `now`, those too that failed and were tried again, and what is
+    open with at least what its job takes in `usual`, seconds by the job's name.
     """
     tasks, needs = {task.id: task for task in view.tasks}, _needs(view)
     best: dict[str, tuple[float, int]] = {}
@@ -72,10 +72,16 @@ def critical_path(view: FlowView, now: datetime, usual: Mapping[str, float] = UN
 
 
 def took(task: FlowTask, now: datetime) -> float | None:
-    """Return for how many seconds a task runs or ran, from its last start on; None when it never began."""
+    """Return for how many seconds a task runs or ran, in all of its runs; None when it never began.
+
+    Of a server that does not tell what earlier runs took it is the time since the last start.
+    """
     if task.started_at is None:
-        return None
-    return max(0.0, ((task.completed_at or now) - task.started_at).total_seconds())
+        return task.ran_seconds or None
+    if task.ran_seconds is None:
+        return max(0.0, ((task.completed_at or now) - task.started_at).total_seconds())
+    open_run = (now - task.started_at).total_seconds() if task.status is Status.RUNNING else 0.0
+    return task.ran_seconds + max(0.0, open_run)
 
 
 def _counts_for(task: FlowTask, now: datetime, usual: Mapping[str, float]) -> float:

@@ -82,6 +82,8 @@ class FlowTask(Model):
     created_at: Instant
     started_at: Instant | None = None
     completed_at: Instant | None = None
+    ran_seconds: float | None = None
+    """How long those of its runs took that are over, all together; null from a server that does not tell."""
 
 
 class FlowEdge(Model):

@@ -1,13 +1,14 @@
 """Flows: a page of the newest, one with its tasks and edges, and which of its tasks a verb is for."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache
 from typing import Any, cast
 
 import orjson
-from sqlalchemy import ColumnElement, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Select, bindparam, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.flows import MOST_SHOWN_EDGES, MOST_SHOWN_TASKS
@@ -20,6 +21,7 @@ from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import FlowNotFound
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, is_same
+from treadle_server.store.past_runs import past_runs
 from treadle_server.store.read.visibility import within
 from treadle_server.store.tables import flows, task_dependencies, tasks
 
@@ -41,6 +43,8 @@ class FlowPicture:
     """What a picture of a flow shows: rows of its tasks, and edges as (task, what it needs, names)."""
 
     tasks: Sequence[Any]
+    ran: Mapping[int, float]
+    """How many seconds the runs took that are over, by the task's number; a task without such runs is left out."""
     edges: Sequence[tuple[str, str, list[str]]]
     is_capped: bool
 
@@ -105,6 +109,18 @@ def _edges(dialect: Dialect) -> Select[Any]:
     )
 
 
+@cache
+def _ran(dialect: Dialect) -> Select[Any]:
+    ended = past_runs(of=lambda seq: is_among(dialect, seq, "seqs", NUMBER))
+    took: ColumnElement[Any] = literal_column("(past_runs.ended_at - past_runs.started_at)")
+    return select(ended.c.task_seq, func.sum(took)).where(ended.c.started_at.is_not(None)).group_by(ended.c.task_seq)
+
+
+def _seconds(span: Any) -> float:
+    """Return what the database has as the difference of two instants: SQLite microseconds, PostgreSQL an interval."""
+    return float(span.total_seconds() if isinstance(span, timedelta) else span / 1e6)
+
+
 async def shown(connection: AsyncConnection, flow_id: str) -> FlowPicture:
     """Return the first `MOST_SHOWN_TASKS` tasks of a flow and their first `MOST_SHOWN_EDGES` edges."""
     dialect = cast("Dialect", connection.dialect.name)
@@ -116,8 +132,9 @@ async def shown(connection: AsyncConnection, flow_id: str) -> FlowPicture:
         (str(task), str(needs), sorted({name for name, _ in orjson.loads(places)}))
         for task, needs, places in found[:MOST_SHOWN_EDGES]
     ]
+    ran = {seq: _seconds(span) for seq, span in await connection.execute(_ran(dialect), {"seqs": seqs})}
     is_capped = len(rows) > MOST_SHOWN_TASKS or len(found) > MOST_SHOWN_EDGES
-    return FlowPicture(rows[:MOST_SHOWN_TASKS], edges, is_capped)
+    return FlowPicture(rows[:MOST_SHOWN_TASKS], ran, edges, is_capped)
 
 
 async def meant(connection: AsyncConnection, flow_id: str, verb: str, most: int) -> list[TaskId]:
