@@ -69,8 +69,12 @@ class FilterLine(Horizontal):
         self._sign.show([(Span(" / ", "accent"),)])
 
     def edit(self) -> None:
-        """Let the reader type, with the very next key: `focus` would wait behind those that are typed already."""
+        """Let the reader type, with the very next key: `focus` would wait behind those that are typed already.
+
+        What stands there is selected: a letter begins anew, an arrow or the end key goes on with it.
+        """
         self.screen.set_focus(self._input)
+        self._input.action_select_all()
 
     def put(self, text: str) -> None:
         """Show a filter that came from elsewhere."""

@@ -49,7 +49,7 @@ def _last(row: ScheduleRow, context: CellContext) -> Spans:
     return (Span(f"{age(since(row.item.last_at, context.now))} ago", "dim"),)
 
 
-def _ended(row: ScheduleRow, context: CellContext) -> Spans:
+def _task_is(row: ScheduleRow, context: CellContext) -> Spans:
     status = row.item.last_status
     return _NONE if status is None else (Span(f"{context.glyphs.task[status]} {status.value}", TASK_TONES[status]),)
 
@@ -77,7 +77,7 @@ SCHEDULE_COLUMNS: tuple[Column[ScheduleRow], ...] = (
     Column("NEXT", 9, _next, right=True),
     Column("LAST", 9, _last, right=True, rank=2),
     Column("TASK", 8, _task, rank=4),
-    Column("ENDED", 11, _ended),
+    Column("TASK IS", 11, _task_is),
     Column("JOB", 18, _job, keep_end=True, rank=1, most=64),
     Column("PAYLOAD", 12, _payload, most=80, fills=lambda row: bool(row.item.payload or row.item.left_out), extra=True),
 )

@@ -1,0 +1,43 @@
+"""The filter line keeps what was filtered by, selected: typing begins anew, and an arrow goes on with it."""
+
+import pytest
+
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.stage import staged
+
+
+@pytest.mark.parametrize(
+    ("typed", "filtered"),
+    [
+        (["s", "p", "i", "n"], "spin"),
+        (["end", "1"], "angle1"),
+        (["right", "1"], "angle1"),
+        (["left", "x"], "xangle"),
+        (["backspace"], ""),
+        ([], "angle"),
+    ],
+)
+async def test_a_filter_that_is_typed_in_again_is_replaced_by_letters_and_kept_by_arrows(
+    server: MockServer, clock: FrozenClock, typed: list[str], filtered: str
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.burst("/", *"angle", "enter")
+        await stage.settle()
+
+        await stage.burst("/", *typed, "enter")
+        await stage.settle()
+
+        assert stage.asked("watch")[-1]["window"]["filter"].get("text", "") == filtered
+
+
+async def test_one_who_leaves_the_line_has_changed_nothing(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await stage.burst("/", *"angle", "enter")
+        await stage.settle()
+        asked = len(stage.asked("watch"))
+
+        await stage.burst("/", *"spin", "escape")
+        await stage.settle()
+
+        assert "/ angle" in stage.text()
+        assert len(stage.asked("watch")) == asked
