@@ -1,5 +1,6 @@
 """Windows that are corrected by what commits changed: they show what the database would, whatever was done."""
 
+import asyncio
 import json
 import random
 from datetime import timedelta
@@ -239,7 +240,7 @@ async def test_a_row_that_was_never_shown_is_passed_over_while_the_writer_is_at_
 async def test_what_changes_much_at_once_is_read_anew(shop: Shop, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(corrections, "MOST", 1)
     lost: list[bool] = []
-    turns = Corrections(lambda _: None, lambda: lost.append(True))
+    turns = Corrections({None}, lambda _window, _changed: None, lambda: lost.append(True))
     for _ in range(2):
         turns.on_commit((await told(shop, shop.engine))[1])
 
@@ -250,7 +251,7 @@ async def test_what_changes_much_at_once_is_read_anew(shop: Shop, monkeypatch: p
 async def test_everything_is_read_anew_when_the_commit_of_a_task_does_not_come(shop: Shop):
     task, batch = await told(shop, shop.engine)
     lost: list[bool] = []
-    turns = Corrections(lambda _: None, lambda: lost.append(True))
+    turns = Corrections({None}, lambda _window, _changed: None, lambda: lost.append(True))
     turns.on_commit(batch)
     task.version += 1
 
@@ -269,13 +270,13 @@ async def test_rounds_are_a_tenth_of_a_second_apart_and_less_than_a_quarter_what
     task, batch = await told(shop, shop.engine)
     shown: list[Round] = []
 
-    def slowly(changed: Round) -> None:
+    def slowly(_window: None, changed: Round) -> None:
         shown.append(changed)
         ends = thread_time() + 0.05
         while thread_time() < ends:
             pass
 
-    turns = Corrections(slowly, lambda: None)
+    turns = Corrections({None}, slowly, lambda: None)
     turns.on_commit(batch)
     await turns.turn()
     turns.on_commit(batch)
@@ -284,6 +285,41 @@ async def test_rounds_are_a_tenth_of_a_second_apart_and_less_than_a_quarter_what
 
     assert [list(one.tasks) for one in shown] == [[task.id]]
     assert 0.1 < wait <= 0.2
+
+
+async def test_a_long_round_leaves_others_their_turn_and_goes_on_to_what_they_made_of_it_g7(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+):
+    """N3: 10,000 rows that change at once do not keep the loop busy until all windows show them."""
+    monkeypatch.setattr(corrections, "HOLD_SECONDS", 0.0)
+    tasks = await shop.submit(3)
+    totals = FilterTotals(shop.engine.hub)
+    views = {TasksView(Window(order="newest"), totals): None, TasksView(Window(order="position"), totals): None}
+    for view in views:
+        await looked_at(shop.engine, view)
+    shown: list[list[str]] = []
+
+    def correct(view: TasksView, changed: Round) -> None:
+        rows = view.correct(changed)
+        assert rows is not None
+        shown.append(list(rows.by_key))
+        if len(shown) == 1:
+            asyncio.get_running_loop().call_soon(write)
+
+    def write() -> None:
+        tasks[0].version += 1
+        tasks[0].status, tasks[0].due_at = Status.SCHEDULED, None
+
+    turns = Corrections(views.keys(), correct, lambda: None)
+    for task in tasks:
+        task.version += 1
+    turns.on_commit(Batch(shop.engine.clock.now(), tasks=[Change(task, None) for task in tasks]))
+
+    await turns.turn()
+
+    # What was on its way to its next commit is told by that.
+    first, second, third = (task.id for task in tasks)
+    assert shown == [[third, second, first], [second, third]]
 
 
 async def test_a_window_with_a_text_or_an_offset_is_read_anew(shop: Shop):

@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from time import thread_time
+from typing import Generic, TypeVar
 
 from treadle_server.engine.hub import Batch
 from treadle_server.live.changes import ChangeCollector, Round
 from treadle_server.services.base import Interval
+
+W = TypeVar("W")
 
 INTERVAL = 0.1
 """Seconds between two rounds, unless they take much."""
@@ -28,16 +32,24 @@ IDLE = 60.0
 """Seconds until the next turn when nothing has changed; a commit ends that."""
 
 
-class Corrections(Interval):
-    """Gathers what commits change, and has it shown."""
+HOLD_SECONDS = 0.025
+"""How long a round keeps the event loop to itself, but for the window that it is at.
+
+Where 10,000 rows change that 20 dashboards show in different places, all of it takes 130 ms, and one window up to 20.
+"""
+
+
+class Corrections(Interval, Generic[W]):
+    """Gathers what commits change, and has it shown by each of some windows."""
 
     name = "corrections"
     everywhere = True
 
-    def __init__(self, show: Callable[[Round], None], lose: Callable[[], None]) -> None:
-        """`show` is given what changed; `lose` is called when something is not known that did."""
+    def __init__(self, windows: AbstractSet[W], correct: Callable[[W, Round], None], lose: Callable[[], None]) -> None:
+        """`correct` is given each of the windows and what changed; `lose` is called when that is not known."""
         super().__init__()
-        self._show = show
+        self._windows = windows
+        self._correct = correct
         self._lose = lose
         self._changes = ChangeCollector()
         self._due_at = 0.0
@@ -67,11 +79,25 @@ class Corrections(Interval):
             return IDLE
         if (left := self._due_at - loop.time()) > 0:
             return left
-        began = thread_time()
         changed, self.since = self._changes.take(), None
-        self._show(changed)
+        spent = await self._show(changed)
         if self._changes.has_lost:
             self.clear()
             self._lose()
-        self._due_at = loop.time() + min(LONGEST_INTERVAL, max(INTERVAL, SHARE * (thread_time() - began)))
+        self._due_at = loop.time() + min(LONGEST_INTERVAL, max(INTERVAL, SHARE * spent))
         return self._due_at - loop.time() if self._changes else IDLE
+
+    async def _show(self, changed: Round) -> float:
+        """Have each window show what changed, and return how many seconds that took this thread."""
+        loop = asyncio.get_running_loop()
+        until, began, spent = loop.time() + HOLD_SECONDS, thread_time(), 0.0
+        for window in list(self._windows):
+            if loop.time() >= until:
+                spent += thread_time() - began
+                await asyncio.sleep(0)
+                # The writer had its turn too, and may have moved tasks on.
+                changed = changed.anew()
+                until, began = loop.time() + HOLD_SECONDS, thread_time()
+            if window in self._windows:
+                self._correct(window, changed)
+        return spent + thread_time() - began

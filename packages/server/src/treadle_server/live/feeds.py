@@ -124,9 +124,9 @@ class Feeds(Interval):
         self._rates = rates
         self._feeds: dict[str, Feed] = {}
         self._dirty: set[Feed] = set()
-        self.corrections = Corrections(self._correct, self.lose)
         self._windows: set[Feed] = set()
         """Those that are corrected."""
+        self.corrections = Corrections(self._windows, self._correct, self.lose)
         self._polls = engine.store.is_shared
         self._polled_at: float | None = None
 
@@ -180,27 +180,25 @@ class Feeds(Interval):
                 self._mark(feed)
         self.wake()
 
-    def _correct(self, changed: Round) -> None:
-        """Correct the windows by what changed, and send what differs."""
-        now = asyncio.get_running_loop().time()
-        for feed in list(self._windows):
-            if (window := feed.window) is None:
-                continue
-            try:
-                rows = window.correct(changed)
-            except Exception:
-                # One view that can't be corrected must not end the others.
-                log.exception("the feed %s can't be corrected", feed.key)
-                window.outdate()
-                rows = None
-            if rows is not None:
-                self._tell(feed, rows, self._engine.hub.seq)
-            if window.is_outdated and feed not in self._dirty and not feed.lock.locked():
-                self._dirty.add(feed)
-                self.wake()
-            elif window.again_in is not None and feed.again_at is None and feed.subscribers:
-                feed.again_at = now + window.again_in
-                self.wake()
+    def _correct(self, feed: Feed, changed: Round) -> None:
+        """Correct a window by what changed, and send what differs."""
+        if (window := feed.window) is None:
+            return
+        try:
+            rows = window.correct(changed)
+        except Exception:
+            # One view that can't be corrected must not end the others.
+            log.exception("the feed %s can't be corrected", feed.key)
+            window.outdate()
+            rows = None
+        if rows is not None:
+            self._tell(feed, rows, self._engine.hub.seq)
+        if window.is_outdated and feed not in self._dirty and not feed.lock.locked():
+            self._dirty.add(feed)
+            self.wake()
+        elif window.again_in is not None and feed.again_at is None and feed.subscribers:
+            feed.again_at = asyncio.get_running_loop().time() + window.again_in
+            self.wake()
 
     def _tell(self, feed: Feed, rows: ViewRows, seq: int) -> None:
         """Take rows for what the feed has now, and send what differs to its observers."""
