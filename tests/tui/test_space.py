@@ -8,7 +8,7 @@ import pytest
 
 from tests.tui.happenings import schedules_tick
 from tests.tui.mock import FrozenClock, MockServer
-from tests.tui.scene import ROTATE, at, storied_task, task
+from tests.tui.scene import ROTATE, at, storied_task, task, uuid
 from tests.tui.scenes import LOOKS
 from tests.tui.stage import Stage, staged
 from treadle_tui.widgets.grid import Grid, QueueGrid, TaskGrid
@@ -187,3 +187,22 @@ async def test_7_a_column_grows_when_something_longer_comes_into_sight(server: M
         assert columns["POS"][0].isdigit()
         assert len(columns["POS"][0]) == 3
         assert all(len(cell) == 8 for cell in columns["ID"])
+
+
+@pytest.mark.parametrize(("jobs", "says"), [(3, ""), (30, "rows 1-12 of 31"), (11, "")])
+async def test_7_the_pane_of_queues_has_room_for_all_of_them_or_says_which_are_seen(
+    server: MockServer, clock: FrozenClock, jobs: int, says: str
+) -> None:
+    some = next(iter(server.jobs.values()))
+    names = [f"lab:tasks:job{n:02}" for n in range(jobs)]
+    server.jobs = {
+        uuid(n): {**some, "id": uuid(n), "full_name": name, "room_id": "lab", "category": "tasks", "name": f"job{n:02}"}
+        for n, name in enumerate(names)
+    }
+    async with staged(server, clock) as stage:
+        await stage.press("1", "g")
+
+        shown = stage.text()
+        assert [name for name in names if name[-5:] in shown] == names[: 11 if says else jobs]
+        assert says in shown
+        assert (" of 31" in shown) is bool(says)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import BILLING, RDF, ROTATE
+from tests.waiting import until
 from treadle.errors import ConnectionFailed
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
@@ -103,6 +104,17 @@ async def test_a_server_that_falls_silent_is_given_up(server: MockServer) -> Non
 
         assert model.link.state == "gone"
         assert "no answer" in model.link.detail
+
+
+async def test_7_a_server_that_refuses_a_ping_is_there_and_is_asked_again(server: MockServer) -> None:
+    server.refuses["ping"] = "store-unavailable"
+    async with fed(server, ping_seconds=0.001) as (model, feed):
+        await until(lambda: [one["op"] for one in server.asked].count("ping"), lambda pings: pings > 2, pause=0)
+
+        feed.want(Want("workers"))
+        await turn()
+        assert model.link.live
+        assert [watch["topic"] for watch in server.watched.values()] == ["workers"]
 
 
 async def test_what_cannot_be_read_is_said_and_the_connection_made_anew(server: MockServer) -> None:

@@ -39,6 +39,19 @@ def test_5_a_worker_that_gets_work_is_not_blamed_for_its_idle_pace() -> None:
     assert strip(beats, item(quiet=1)) == "||"
 
 
+def test_7_a_worker_is_not_blamed_for_beats_of_a_time_in_which_no_server_was_there() -> None:
+    beats = Beats()
+    for quiet in (44, 42, 40):
+        beats.note([item(quiet=quiet)])
+
+    beats.break_off()
+    assert strip(beats, item(quiet=40))
+    beats.note([item(quiet=2)])
+    beats.note([item(quiet=0)])
+
+    assert strip(beats, item(quiet=0)) == "||"
+
+
 def test_the_strip_is_as_long_as_it_is_wide_however_long_one_watches() -> None:
     beats = Beats()
     for quiet in range(500, 0, -2):

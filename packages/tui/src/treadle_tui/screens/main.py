@@ -22,6 +22,7 @@ from treadle_tui.core.verbs.plan import Refusal, Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_queues, no_tasks
 from treadle_tui.core.views.pane import Pane
+from treadle_tui.core.views.queue_columns import Sight, queues_foot
 from treadle_tui.core.views.queue_columns import columns as queue_columns
 from treadle_tui.core.views.status_bar import span_words
 from treadle_tui.core.views.task_columns import ORDERS
@@ -128,13 +129,12 @@ class Main(BaseScreen):
         totals = self.ctx.model.totals()
         rows = self.ctx.model.queue_rows()
         lines = arranged(rows.values(), self._sort, workers=totals.workers_serving, slots=totals.slots)
-        keys = [key for key in lines if key != ALL_QUEUES]
         begins = self._queues.rows.cursor is None
         self._queues.rows.update(list(lines), lines)
         if begins and rows and not (self.ctx.query.begins_everywhere and self._queues.rows.find(ALL_QUEUES)):
             # One comes to see where the work is; from then on the cursor is the reader's.
-            self._queues.rows.find(max(keys, key=lambda key: rows[key].pending))
-        self._queue_grid.styles.height = max(4, min(len(keys) or 4, self.size.height // 3) + 3)
+            self._queues.rows.find(max(lines, key=lambda key: -1 if key == ALL_QUEUES else rows[key].pending))
+        self._queue_grid.styles.height = max(4, min(len(lines) or 4, self.size.height // 3) + 3)
         self._queue_grid.rows_changed()
         self._follow_queue()
 
@@ -155,11 +155,10 @@ class Main(BaseScreen):
         self._has_tombstone = key is not None
 
     def _set_titles(self) -> None:
-        pause = "" if self.ctx.executor.read_only else "p pause  "
-        self._queue_grid.set_titles(
-            self.ctx.aged((Span("1 Queues", "title"),), "counts", "jobs", "workers"),
-            (Span(f"{pause}enter open  s sort: {self._sort}  w wide  t {span_words(self.ctx.model)}", "dim"),),
-        )
+        queues, ctx = self._queue_grid, self.ctx
+        seen, charts = Sight(queues.scroll_offset.y, queues.page, self._queues.count), span_words(ctx.model)
+        foot = queues_foot(seen, sort=self._sort, charts=charts, read_only=ctx.executor.read_only)
+        queues.set_titles(ctx.aged((Span("1 Queues", "title"),), "counts", "jobs", "workers"), foot)
         first = self._task_grid.scroll_offset.y
         title = self._list.title(first, everything=self._everything(), ascii_only=self.ctx.glyphs.ascii_only)
         self._task_grid.set_titles(self.ctx.aged(title, "tasks"), self._list.footing(first, self._task_grid.page))

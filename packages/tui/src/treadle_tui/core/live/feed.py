@@ -196,8 +196,8 @@ class Feed:
         try:
             async with asyncio.timeout(self._patience):
                 answer = await self._link.request("ping")
-        except ConnectionFailed:
-            return  # The link says by itself why.
+        except (ConnectionFailed, ProblemError):
+            return  # The link says by itself why it is gone; a server that refuses is there, if busy.
         except TimeoutError:
             self._model.lost(f"no answer for {self._ping_seconds + self._patience:.0f} s")
             self._link.reset()

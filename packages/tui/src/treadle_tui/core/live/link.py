@@ -52,7 +52,11 @@ class SessionLink:
         """
         if self._session is None or not self._session.is_connected:
             raise ConnectionFailed("not connected")
-        answer: dict[str, Any] = await self._session.call(op, fields, resend=False)
+        try:
+            answer: dict[str, Any] = await self._session.call(op, fields, resend=False)
+        except (Unauthorized, ProtocolMismatch) as refused:
+            # The session ended over it, and tells why by itself.
+            raise ConnectionFailed(str(refused)) from refused
         return answer
 
     def reset(self) -> None:

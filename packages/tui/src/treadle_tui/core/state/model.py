@@ -157,6 +157,7 @@ class Model:
         """The connection is gone; it is `refused` or `denied` when trying again alone will not mend it."""
         self.link.state = state
         self.link.detail = detail
+        self._beats.break_off()
         self.changed(Dirty.ALL)
 
     def apply(self, push: Push) -> None:

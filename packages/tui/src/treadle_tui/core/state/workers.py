@@ -158,9 +158,16 @@ class Beats:
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[WorkerItem, deque[bool]]] = {}
+        self._is_broken_off = False
+
+    def break_off(self) -> None:
+        """Begin anew with what comes next: whether beats came meanwhile is not known, and none did to a dead server."""
+        self._is_broken_off = True
 
     def note(self, items: Iterable[WorkerItem]) -> None:
         """Take the workers as they are now."""
+        if self._is_broken_off:
+            self._seen, self._is_broken_off = {}, False
         self._seen = {item.id: (item, self._after(item)) for item in items}
 
     def _after(self, item: WorkerItem) -> deque[bool]:

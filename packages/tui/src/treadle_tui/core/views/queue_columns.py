@@ -1,6 +1,7 @@
 """The columns of the queues' pane."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from treadle.wire.jobs import Percentiles
 from treadle.wire.names import INTERNAL
@@ -138,3 +139,21 @@ def columns(span: ChartSpan = USUAL, *, wide: int = 0) -> tuple[Column[QueueRow]
 
 def _of_wide(column: Column[QueueRow]) -> Column[QueueRow]:
     return replace(column, rank=1 if column.title in PERCENTILES else column.rank and column.rank + 1)
+
+
+class Sight(NamedTuple):
+    """Which lines of the pane are seen."""
+
+    above: int
+    page: int
+    """For how many there is room."""
+    total: int
+
+
+def queues_foot(seen: Sight, *, sort: str, charts: str, read_only: bool) -> Spans:
+    """Return what works in the pane, and which of its lines are seen where there are more than it has room for."""
+    words = f"{'' if read_only else 'p pause  '}enter open  s sort: {sort}  w wide  t {charts}"
+    if seen.page >= seen.total:
+        return (Span(words, "dim"),)
+    last = min(seen.above + seen.page, seen.total)
+    return (Span(f"rows {seen.above + 1:,}-{last:,} of {seen.total:,}  ", "dim"), Span(words, "dim"))
