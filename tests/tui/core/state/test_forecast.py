@@ -3,7 +3,7 @@
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
@@ -300,3 +300,29 @@ def test_4_a_paused_queue_says_nothing() -> None:
     rows = [worker_row(shop._item(crew), NOON + timedelta()) for crew in shop.crews]
 
     assert forecast(item, 5, rows, {}, NOON) is None
+
+
+def held_up(before: Sequence[float]) -> Shop:
+    """A shop whose two slots are held by runs of another job, for 30 s so far; others of that job took so long."""
+    shop = Shop(1, {OURS: lambda _: 1.0, THEIRS: lambda _: 60.0})
+    shop.crews = [Crew("w", 2, jobs=(OURS, THEIRS))]
+    shop.submit(OURS, 40)
+    shop.run_until(30)
+    shop.ended[THEIRS] = [(shop.now, seconds) for seconds in before]
+    shop.submit(THEIRS, 2)
+    shop.run_until(60)
+    shop.submit(OURS, 2)
+    return shop
+
+
+@pytest.mark.parametrize("before", [(), (0.01,) * 20])
+def test_4_behind_runs_of_which_nothing_is_known_but_their_age_no_start_is_said_to_be_near(
+    before: Sequence[float],
+) -> None:
+    """The others have never ended, or have failed at once: those in the slots may take as long again."""
+    told = held_up(before).forecast()
+
+    assert told is not None
+    first = told.seconds(1)
+    assert first is not None
+    assert 15 < first < 60

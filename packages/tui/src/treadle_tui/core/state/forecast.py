@@ -189,10 +189,13 @@ class Lengths:
 
     def left(self, age: float, draw: random.Random) -> float:
         """Return how long a run of this age may still take."""
+        if not self.known:
+            # Nothing is known but for how long it has run: it may be half over, or not.
+            return age
         passed = self._share_of(age)
         if passed >= 1:
-            # It outlasts them all: of such a run nothing is known but that others take so long.
-            return self._mean
+            # It outlasts them all, and may do so for long: those that were measured may have failed at once.
+            return max(self._mean, age - self._points[-1][1])
         return max(0.0, self.at(passed + draw.random() * (1 - passed)) - age)
 
     def at(self, share: float) -> float:
