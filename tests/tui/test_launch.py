@@ -31,8 +31,8 @@ def test_the_local_servers_token_is_not_sent_to_every_server_that_the_file_names
 ) -> None:
     monkeypatch.delenv("TREADLE_TOKEN", raising=False)
     monkeypatch.setenv("TREADLE_DATA_DIR", str(tmp_path))
-    (tmp_path / "token").write_text("local superuser\n")
-    (tmp_path / "prod.token").write_text("for prod\n")
+    (tmp_path / "token").write_text("local-superuser\n")
+    (tmp_path / "prod.token").write_text("for-prod\n")
     config = parse_config(
         '[contexts.a]\nurl = "https://192.0.2.1"\n[contexts.b]\nurl = "http://127.0.0.1:1"\n'
         '[contexts.c]\nurl = "https://c"\ntoken_file = "prod.token"\n',
@@ -44,10 +44,10 @@ def test_the_local_servers_token_is_not_sent_to_every_server_that_the_file_names
         for name, server in config.contexts.items()
     }
 
-    assert {name: way.token for name, way in tokens.items()} == {"a": None, "b": "local superuser", "c": "for prod"}
+    assert {name: way.token for name, way in tokens.items()} == {"a": None, "b": "local-superuser", "c": "for-prod"}
     assert "set TREADLE_TOKEN" in (tokens["a"].withheld or "")
-    by_hand = bearer_for(config.contexts["c"], LaunchOptions(token="by hand"))
-    assert by_hand.ways_now("https://c") == [Way("https://c", "by hand")]
+    by_hand = bearer_for(config.contexts["c"], LaunchOptions(token="by-hand"))
+    assert by_hand.ways_now("https://c") == [Way("https://c", "by-hand")]
 
 
 def test_a_token_file_that_cannot_be_read_is_an_error_before_the_screen_is_up(tmp_path: Path) -> None:
