@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from tests.history.known import Known
 from tests.history.records import Cap, Era, Mark, RunRow, Said, Violation
+from treadle_server.store.postgres.clock import WITHIN
 
 GLOBAL = "@global"
 """The room whose limits the jobs of a history name."""
@@ -13,8 +14,11 @@ GLOBAL = "@global"
 NEAR = 1.5
 """Seconds by which a claim may seem to be outside the time in which the clock was so: a step takes a moment."""
 
-APART = 0.1
-"""Seconds by which two servers' looks at the store's clock may be apart: what fills in them may be taken as early."""
+APART = WITHIN
+"""Seconds by which two servers' looks at the store's clock may be apart: what fills in them may be taken as early.
+
+A server that reads the clock over a slow network knows it no better than by half of the way there and back.
+"""
 
 
 class Bucket(NamedTuple):
