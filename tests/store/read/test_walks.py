@@ -10,9 +10,9 @@ from tests.store.read.test_windows import KEYS, everything
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
 from treadle.wire.status import LEASED, Status
-from treadle_server.store.read import few, filters, tagged, walks
+from treadle_server.store.read import few, filters, tagged, walks, windows
 from treadle_server.store.read.tasks import page
-from treadle_server.store.read.windows import ahead_of, anchor, window
+from treadle_server.store.read.windows import ahead_of, anchor, partial_total, window
 
 _WAITS_OR_FAILED = {"pending", "failed"}
 
@@ -88,6 +88,48 @@ async def test_a_window_that_is_full_misses_nothing(stored: StoredTasks, looked_
                 seen = await window(connection, looked_at)
                 assert [task.seq for task in seen] == [task.seq for task in ordered if means(task)][:5]
                 assert not seen.is_partial
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest", "position"])
+@pytest.mark.parametrize("status", ["pending", "completed"])
+async def test_a_jump_by_what_the_kept_counts_count_shows_tasks_wherever_they_stand(
+    stored: StoredTasks, looked_through: int, monkeypatch: pytest.MonkeyPatch, order: str, status: str
+):
+    """TUI.md 7: no list is empty under a count."""
+    monkeypatch.setattr(windows, "FAR", 5)
+    await stored.put(half_completed(200))
+    ordered = [task for task in sorted(await everything(stored), key=KEYS[order]) if task.status == status]
+
+    async with stored.store.read() as connection:
+        for wanted in ({}, {"job": "lab:tasks:add"}):
+            meant = TaskFilter(status=[Status(status)], **wanted)  # type: ignore[arg-type]
+            for offset in range(5, 100, 9):
+                found = await window(connection, Window(filter=meant, order=order, offset=offset, limit=8))  # type: ignore[arg-type]
+                assert [one.seq for one in found] == [one.seq for one in ordered[offset : offset + 8]], offset
+                assert not found.is_partial or offset + 8 > len(ordered)
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+async def test_a_list_is_as_long_as_was_found_where_a_jump_found_none(
+    stored: StoredTasks, looked_through: int, monkeypatch: pytest.MonkeyPatch, order: str
+):
+    """TUI.md 7: no list is empty under a count."""
+    monkeypatch.setattr(windows, "FAR", 5)
+    monkeypatch.setattr(walks, "LOOKED_FAR", 30)
+    await stored.put(half_completed(200))
+    meant = TaskFilter(status=[Status.PENDING])
+
+    async with stored.store.read() as connection:
+        beyond = await window(connection, Window(filter=meant, order=order, offset=40, limit=8))  # type: ignore[arg-type]
+        assert (list(beyond), beyond.is_partial, beyond.reached) == ([], True, 15)
+        total = partial_total(Window(filter=meant), 100, 40, beyond.reached)
+        last = await window(connection, Window(filter=meant, order=order, offset=total - 8, limit=8))  # type: ignore[arg-type]
+        assert (len(last), last.reached) == (8, None)
+
+
+def half_completed(n: int) -> list[dict[str, Any]]:
+    ended = {"status": "completed", "run_id": 0, "worker_id": WORKER, "completed_at": START}
+    return [task_row(seq, **(ended if seq % 2 else {})) for seq in range(1, n + 1)]
 
 
 async def test_what_stands_before_a_window_is_capped_where_enough_was_looked_through(

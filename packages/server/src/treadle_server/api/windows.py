@@ -23,7 +23,8 @@ async def look(call: Call) -> Response:
         # What was looked through for the total may be other tasks than those in this order.
         total = max(total, before + len(found))
         if found.is_partial:
-            total, total_is_capped = partial_total(wanted, total, before + len(found)), True
+            total, total_is_capped = partial_total(wanted, total, before + len(found), found.reached), True
+            before = min(before, total)
     return answer(
         {
             "items": [listed_data(one.task, one.position, one.blocked) for one in seen],

@@ -82,6 +82,8 @@ class TasksView:
         self._read_at = self._numbered_at = float("-inf")
         self._total = (0, False)
         self._is_partial = False
+        self._reached: int | None = None
+        """How many of the list were found where it has none at the window's place."""
         self._ahead = (0, False)
         self._positions: dict[int, int] = {}
         self._blockers: dict[int, Blocked] = {}
@@ -187,7 +189,7 @@ class TasksView:
             raise
         self._targets = awaited_targets(found)
         self._has_held = any(task.blocked and task.has_run for task in found)
-        self._is_partial = found.is_partial
+        self._is_partial, self._reached = found.is_partial, found.reached
         is_all = self.is_corrected and len(found) < most
         self._known = Known(self._wanted, self._matches, self._at, map(ToldTask, found), most=most, is_all=is_all)
         missed, self._missed = self._missed, None
@@ -246,7 +248,8 @@ class TasksView:
         total = self._total
         if self._is_partial:
             # What was looked through for the total may be other tasks than those in this order.
-            total = partial_total(self._wanted, total[0], self._ahead[0] + len(rows)), True
+            total = partial_total(self._wanted, total[0], self._ahead[0] + len(rows), self._reached), True
+            self._ahead = min(self._ahead[0], total[0]), self._ahead[1]
         elif known.is_all and self._at is None:
             total = len(known.rows), False
         self._last = ViewRows(rows, *total, self._ahead, self._is_partial)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
@@ -85,6 +85,12 @@ class Source:
             due = status_is(Status.SCHEDULED)
             return cls(within, (), order, Walk((due, *beyond), order, walks.LOOKED_THROUGH), dialect)
         return cls(within, beyond, order, within.walk(), dialect, in_order=False)
+
+    def far(self) -> "Source":
+        """Return the same, of which more is looked through where that ends with the page: `walks.LOOKED_FAR`."""
+        if self.walk is None or not self.in_order:
+            return self
+        return replace(self, walk=replace(self.walk, most=walks.LOOKED_FAR))
 
     def tasks(self, *, limit: int, offset: int) -> Select[Any]:
         """Return up to `limit` tasks in order, as lists show them, behind the first `offset`."""

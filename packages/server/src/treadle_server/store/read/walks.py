@@ -23,6 +23,9 @@ from treadle_server.store.tables import tasks
 LOOKED_THROUGH = 100_000
 """Tasks that a list looks through at most for those that match."""
 
+LOOKED_FAR = 1_000_000
+"""Tasks that a jump far into a list looks through at most, where the kept counts say how many match."""
+
 CLOCKS_APART = timedelta(hours=1)
 """How much earlier than its predecessor a task may say that it came in: clocks are set back now and then."""
 
@@ -142,4 +145,4 @@ _ENDS = select(
 )
 
 
-__all__ = ["CLOCKS_APART", "LOOKED_THROUGH", "Asked", "Walk", "first_since", "numbered"]
+__all__ = ["CLOCKS_APART", "LOOKED_FAR", "LOOKED_THROUGH", "Asked", "Walk", "first_since", "numbered"]

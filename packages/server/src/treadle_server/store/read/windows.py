@@ -38,6 +38,8 @@ class Found(list[Task]):
 
     is_partial: bool = False
     """Whether there may be more of them: not all tasks were looked through (`walks.py`)."""
+    reached: int | None = None
+    """How many of the list were found where none were at the window's offset; None where there are some."""
 
 
 async def window(connection: AsyncConnection, wanted: Window, at: SortKey | None = None) -> Found:
@@ -46,9 +48,15 @@ async def window(connection: AsyncConnection, wanted: Window, at: SortKey | None
     Large values are left out (`shown.py`).
     """
     mirrored = await _from_the_end(connection, wanted) if at is None else None
-    backward = mirrored is not None or (at is not None and wanted.before is not None)
+    if mirrored is not None and (found := await _read(connection, mirrored, None, backward=True)):
+        return found
+    # From its end so few may be found that there is no page; what is found from its head tells where there is one.
+    return await _read(connection, wanted, at, backward=at is not None and wanted.before is not None)
+
+
+async def _read(connection: AsyncConnection, wanted: Window, at: SortKey | None, *, backward: bool) -> Found:
     where = await _conditions(connection, wanted)
-    reader = _Reader(connection, mirrored or wanted, where, backward=backward)
+    reader = _Reader(connection, wanted, where, backward=backward)
     for number, segment in _segments(wanted, backward=backward):
         if at is not None and (number > at.segment if backward else number < at.segment):
             continue
@@ -57,14 +65,19 @@ async def window(connection: AsyncConnection, wanted: Window, at: SortKey | None
             break
     found = Found(reader.found[::-1] if backward else reader.found)
     found.is_partial = reader.is_partial
+    if not found and wanted.offset:
+        found.reached = reader.passed
     return found
 
 
-def partial_total(wanted: Window, total: int, shown: int) -> int:
+def partial_total(wanted: Window, total: int, shown: int, reached: int | None = None) -> int:
     """Return how long a list says it is that may lack tasks, of `total` that match; up to `shown` a window shows it.
 
-    In the order `updated` it has no more than are looked through: who jumps to its end must find something there.
+    In the order `updated` it has no more than are looked through: who jumps to its end must find something there. No
+    list has more than were `reached` where a window has found none at its place.
     """
+    if reached is not None:
+        return min(total, reached)
     return max(shown, min(total, walks.LOOKED_THROUGH) if wanted.order == "updated" else total)
 
 
@@ -161,6 +174,8 @@ class _Reader:
         self._backward = backward
         self._limit = wanted.limit
         self._offset = wanted.offset
+        self.passed = 0
+        """How many were passed over for the offset."""
 
     @property
     def is_full(self) -> bool:
@@ -174,6 +189,7 @@ class _Reader:
         else:
             rows, passed = await self._others(segment, sort_key, missing)
         self._offset -= min(self._offset, passed)
+        self.passed = self._wanted.offset - self._offset
         self.found += rows
 
     async def _others(self, segment: Segment, sort_key: tuple[Any, ...] | None, limit: int) -> tuple[list[Task], int]:
@@ -184,6 +200,8 @@ class _Reader:
         source = await Source.of(
             self._connection, self._wanted.filter, self._where, segment, beyond, backward=self._backward
         )
+        if self._offset >= FAR and not self._where.beside_line:
+            source = source.far()
         rows = [to_task(row) for row in await self._connection.execute(source.tasks(limit=limit, offset=self._offset))]
         if len(rows) < limit or not source.in_order:
             self.is_partial = self.is_partial or await source.is_cut(self._connection)
