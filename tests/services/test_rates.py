@@ -143,6 +143,7 @@ def test_only_a_task_that_goes_back_after_its_run_failed_or_was_lost_is_a_retry(
     stats = rates.of(job)["stats"]
     assert (stats["retried_last_hour"], stats["failed_last_hour"], stats["run"]["n"]) == (2, 0, 1)
     assert stats["run"]["p50"] == pytest.approx(3, rel=0.05)
+    assert stats["completed_run"] == Percentiles().model_dump()
 
 
 @given(
@@ -230,6 +231,9 @@ async def test_a_tasks_life_is_counted_once_however_it_is_reported(
     stats, history = measured["stats"], measured["history"]
     assert (sum(history["submitted"]), sum(history["completed"]), sum(history["failed"])) == (4, 3, 1)
     assert (stats["wait"]["n"], stats["run"]["n"], stats["failed_last_hour"]) == (4, 4, 1)
+    # What failed at once tells nothing of how long a run takes.
+    assert stats["completed_run"]["n"] == 3
+    assert stats["completed_run"]["p50"] == pytest.approx(3 if together == "apart" else 0, rel=0.05)
     assert stats["wait"]["p50"] == pytest.approx(8, rel=0.05)
     assert stats["run"]["p90"] == pytest.approx(3 if together == "apart" else 0, rel=0.05)
     assert stats["starts_per_second"] == pytest.approx(4 / max(1, 11 if together == "apart" else 8), rel=0.4)

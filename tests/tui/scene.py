@@ -41,6 +41,7 @@ def job(
 ) -> dict[str, Any]:
     """A job's row; `wave` is the height of its history."""
     room, category, short = name.split(":", 2)
+    ran = {"n": 900, "p50": 8.0, "p90": 45.0, "p95": 52.0, "p99": 70.0, "mean": 15.0} if wave else {}
     completed = [round(wave * (1 + math.sin(step / 4.5 + number)) / 2) for step in range(30)]
     return {
         "id": uuid(10_000 + number),
@@ -58,7 +59,8 @@ def job(
         "stats": {
             "since": at(86_400),
             "wait": {"n": 900, "p50": 20.0, "p90": 41.0, "p95": 48.0, "p99": 60.0, "mean": 22.0},
-            "run": {"n": 900, "p50": 8.0, "p90": 45.0, "p95": 52.0, "p99": 70.0, "mean": 15.0} if wave else {},
+            "run": ran,
+            "completed_run": ran,
             "failed_last_hour": counts.get("failed", 0),
         },
         "created_at": at(86_400 * 3),

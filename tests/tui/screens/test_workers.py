@@ -46,6 +46,18 @@ async def test_5_a_worker_whose_connection_broke_is_away_and_its_queue_starved(
         assert "◌ away" in row_of(stage.text(), "web-0")
 
 
+async def test_what_runs_is_compared_with_what_completed_and_not_with_what_failed_at_once(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    at_once = {"n": 900, "p50": 0.0, "p90": 0.0, "p95": 0.0, "p99": 0.0, "mean": 0.0}
+    for job in server.jobs.values():
+        job["stats"] |= {"run": at_once, "completed_run": {**at_once, "p50": 7200.0, "p90": 9000.0}}
+    async with staged(server, clock) as stage:
+        await stage.press("3")
+        assert "/2h" in row_of(stage.text(), "web-0")
+        assert "slow" not in row_of(stage.text(), "web-0")
+
+
 async def test_only_a_lost_worker_is_removed(server: MockServer, clock: FrozenClock) -> None:
     async with staged(server, clock) as stage:
         await stage.press("3")

@@ -49,12 +49,14 @@ class Histogram:
     def __bool__(self) -> bool:
         return any(self._slices)
 
+    def plus(self, other: "Histogram") -> "Histogram":
+        """Return the durations of both, of the time that both go back."""
+        both = Histogram(0)
+        both._slices = deque(_sum(*slices) for slices in zip(self._slices, other._slices, strict=True))  # noqa: SLF001 - its own kind
+        return both
+
     def _counts(self) -> dict[int, int]:
-        counts: dict[int, int] = {}
-        for one in self._slices:
-            for bucket, n in one.items():
-                counts[bucket] = counts.get(bucket, 0) + n
-        return counts
+        return _sum(*self._slices)
 
     def mean(self) -> float | None:
         """Return the mean of the durations; None without any."""
@@ -80,3 +82,12 @@ class Histogram:
                 passed += counts[bucket]
             found.append(middle_of(bucket))
         return total, found
+
+
+def _sum(*counted: dict[int, int]) -> dict[int, int]:
+    """Return how many durations there are in each bucket."""
+    counts: dict[int, int] = {}
+    for one in counted:
+        for bucket, n in one.items():
+            counts[bucket] = counts.get(bucket, 0) + n
+    return counts

@@ -62,6 +62,8 @@ class Rates:
         self._retries = Series[int](HOUR_STEP_SECONDS, HOUR_STEPS)
         self._waits: dict[int, Histogram] = {}
         self._runs: dict[int, Histogram] = {}
+        """How long runs took that completed; and those that failed, which tell nothing of how long one takes."""
+        self._failed_runs: dict[int, Histogram] = {}
         self.waited: dict[int, Distribution] = {}
         """How long tasks waited since the server started, by the number of their job; `/metrics` shows it."""
         self.ran: dict[int, Distribution] = {}
@@ -147,7 +149,7 @@ class Rates:
         elif run is not None and run.status in _SPENT:
             self._retries.add(task.job_num)
         if run is not None and run.status is Outcome.FAILED:
-            _count(self._runs, self.ran, task.job_num, run.started_at, run.ended_at)
+            _count(self._failed_runs, self.ran, task.job_num, run.started_at, run.ended_at)
 
     def roll(self) -> bool:
         """Let time pass; return whether a step has ended that anything happened in, or fell out of."""
@@ -165,7 +167,7 @@ class Rates:
         changed += [series.roll(minutes) for series in (self._failures, self._retries)]
         slices = int(now // SLICE_SECONDS) - self._slice
         self._slice += slices
-        for durations in (self._waits, self._runs) if slices else ():
+        for durations in (self._waits, self._runs, self._failed_runs) if slices else ():
             changed.append(bool(durations))
             _roll(durations, slices)
         return any(changed)
@@ -191,7 +193,8 @@ class Rates:
         return {
             "since": self._since,
             "wait": percentiles(self._waits.get(job.num)),
-            "run": percentiles(self._runs.get(job.num)),
+            "run": percentiles(_both(self._runs.get(job.num), self._failed_runs.get(job.num))),
+            "completed_run": percentiles(self._runs.get(job.num)),
             "failed_last_hour": self._failures.total(job.num),
             "retried_last_hour": self._retries.total(job.num),
             "starts_per_second": self._pace(list(by_lane.values())),
@@ -247,6 +250,10 @@ def _roll(durations: dict[int, Histogram], slices: int) -> None:
         histogram.roll(slices)
         if not histogram:
             del durations[job_num]
+
+
+def _both(one: Histogram | None, other: Histogram | None) -> Histogram | None:
+    return one.plus(other) if one is not None and other is not None else one or other
 
 
 def percentiles(histogram: Histogram | None) -> dict[str, Any]:

@@ -83,6 +83,8 @@ class QueueStats(Model):
     """From submitted, or due, to started: first runs of the last 10 to 15 minutes."""
     run: Percentiles
     """From started to ended: runs that completed or failed in the last 10 to 15 minutes."""
+    completed_run: Percentiles = Field(default_factory=Percentiles)
+    """Likewise of those that completed: how long a run usually takes."""
     failed_last_hour: int = 0
     """Tasks that ended `failed`."""
     retried_last_hour: int = 0

@@ -337,7 +337,7 @@ class Model:
         late = max(self._behind(), self.age("workers") or 0.0)
         beating, steady = self.time.now() - timedelta(seconds=late), self.clock.steady() - late
         self._busy.note(self.workers.rows.values(), steady)
-        usual = {job.full_name: job.stats.run for job in self.jobs.rows.values() if job.stats is not None}
+        usual = {job.full_name: job.stats.completed_run for job in self.jobs.rows.values() if job.stats is not None}
         workers = {
             key: worker_row(
                 item,

@@ -62,7 +62,7 @@ class FlowReader:
     def usual(self) -> dict[str, float]:
         """Return how many seconds the tasks of each of its queues take on average, where that is known."""
         jobs = self._model.jobs.rows.values()
-        known = {job.full_name: job.stats.run for job in jobs if job.stats is not None}
+        known = {job.full_name: job.stats.completed_run for job in jobs if job.stats is not None}
         return {name: run.mean for name, run in known.items() if run is not None and run.mean is not None}
 
     def _signs(self, counts: Mapping[str, Mapping[str, int]]) -> object:
