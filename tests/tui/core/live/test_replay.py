@@ -68,6 +68,9 @@ async def test_a_recording_shows_what_was_there_at_each_moment(recording: Path, 
             assert stage.app.model.counts.rows[ROTATE]["pending"] == 10 + second
             assert ROTATE in stage.text()
             assert "REPLAY" in stage.lines()[0]
+            # TUI.md 7: no recording is said to be live.
+            assert "○ recorded" in stage.lines()[1]
+            assert "live" not in stage.lines()[1]
 
 
 async def test_a_recording_goes_on_by_itself_at_its_own_pace(recording: Path, clock: FrozenClock) -> None:

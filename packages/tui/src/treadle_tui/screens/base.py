@@ -145,7 +145,9 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         self._mode.show([shortened(mode, self.size.width, ellipsis=ctx.glyphs.ellipsis)])
         self._mode.set_class(ctx.app_state.production, "-production")
         warning = (Span("PROD ", "bad"),) if ctx.app_state.production else ()
-        self._tiny.show([(*warning, *tiny_line(ctx.model, ctx.glyphs))])
+        replay = ctx.app_state.player is not None
+        told = (*warning, Span("REPLAY ", "hold")) if replay else warning
+        self._tiny.show([(*told, *tiny_line(ctx.model, ctx.glyphs, replay=replay))])
 
     def _dim(self, *, stale: bool) -> None:
         if stale == self.has_class("-stale"):

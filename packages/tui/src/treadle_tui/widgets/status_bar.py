@@ -44,6 +44,7 @@ class StatusBar(Widget):
                     server_name=ctx.server_name,
                     read_only=ctx.executor.read_only,
                     folded=not boxes,
+                    replay=ctx.app_state.player is not None,
                 )
             ]
         )

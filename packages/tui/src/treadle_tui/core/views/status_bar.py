@@ -27,14 +27,19 @@ UNKNOWN = "?"
 """What stands where a number would, which only a server can say."""
 
 
-def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read_only: bool, folded: bool) -> Spans:
-    """Return the status bar's first line, exactly `cells` wide; folded, it holds what the boxes would have said."""
+def top_line(
+    model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read_only: bool, folded: bool, replay: bool = False
+) -> Spans:
+    """Return the status bar's first line, exactly `cells` wide; folded, it holds what the boxes would have said.
+
+    Of a `replay` it says that it is a recording where it would be live.
+    """
     totals = model.totals()
     alerts = model.alerts()
     parts: list[Spans] = [
         (Span(" treadle", "bold"),),
         (Span(clip(clean(server_name, ascii_only=glyphs.ascii_only), 28, ellipsis=glyphs.ellipsis), "dim"),),
-        (_link(model.link, glyphs),),
+        (_link(model.link, glyphs, replay=replay),),
         (Span(_access(model.link, read_only=read_only), "hold" if read_only else "dim"),),
     ]
     counts: list[Spans] = [(Span(f" {totals.queues} queue{'' if totals.queues == 1 else 's'}"),)]
@@ -61,7 +66,7 @@ def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read
     # The alerts say which workers are missing, and the last counts are those that queues have too.
     while width(left) + width(time) + 1 > cells and len(counts) > 1:
         counts.remove(serving if serving in counts else counts[-1])
-        left = joined([*parts[:1], (_link(model.link, glyphs, is_brief=True),), *counts], gap="  ")
+        left = joined([*parts[:1], (_link(model.link, glyphs, replay=replay, is_brief=True),), *counts], gap="  ")
     return (*fit(left, max(0, cells - width(time)), ellipsis=glyphs.ellipsis), *time)
 
 
@@ -81,7 +86,9 @@ def _access(link: LinkState, *, read_only: bool) -> str:
     return "ro" if link.may_write is None else "ro, token may write" if link.may_write else "ro, token ro"
 
 
-def _link(link: LinkState, glyphs: Glyphs, *, is_brief: bool = False) -> Span:
+def _link(link: LinkState, glyphs: Glyphs, *, replay: bool, is_brief: bool = False) -> Span:
+    if replay and link.live:
+        return Span(f"{glyphs.ring} recorded", "hold")
     word, tone = _LINKS[link.state]
     glyph = glyphs.dot if link.live else glyphs.cross if tone == "bad" else glyphs.ring
     latency = f" {_latency(link.latency)}" if link.live and link.latency is not None and not is_brief else ""
@@ -180,11 +187,11 @@ def banner_line(model: Model, cells: int, glyphs: Glyphs) -> Spans:
     return whole if width(whole) <= cells or width(told) + LEAST_REASON <= cells else told
 
 
-def tiny_line(model: Model, glyphs: Glyphs) -> Spans:
+def tiny_line(model: Model, glyphs: Glyphs, *, replay: bool = False) -> Spans:
     """Return the one line of counts for a screen too small for anything else."""
     totals, alerts = model.totals(), model.alerts()
     warning = f" !{len(alerts)}" if alerts else ""
-    link = _link(model.link, glyphs)
+    link = _link(model.link, glyphs, replay=replay)
     return (
         Span(f"{link.text.split(' ')[0]} ", link.tone),
         Span(f"{number(totals.pending, cells=6)} pend {number(totals.running, cells=6)}/{_slots(model, totals)} run"),
