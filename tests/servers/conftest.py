@@ -9,12 +9,14 @@ from typing import Any
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from tests import waiting
 from tests.clients import client_at
 from tests.live.sockets import Socket, connected
 from tests.servers.postgres import OwnPostgres
 from treadle_server.services.relay.relay import Relay
+from treadle_server.store import tables
 from treadle_server.testing import Served, serve
 
 PATIENCE = 15
@@ -38,6 +40,14 @@ class Site:
         """The server's relay."""
         [found] = [one.__self__ for one in self.engine.hub._listeners if isinstance(getattr(one, "__self__", 0), Relay)]
         return found  # type: ignore[no-any-return]
+
+    async def is_there(self) -> bool:
+        """Return whether other servers find this one, and are heard by it."""
+        if self.relay._listening is None:
+            return False
+        async with self.engine.store.read() as connection:
+            shown = await connection.execute(sa.select(tables.servers.c.id))
+            return self.engine.hub.stream in set(map(str, shown.scalars()))
 
     async def ask(self, method: str, path: str, **given: Any) -> Any:
         """Make a request and return what it is answered; fail on a problem."""
@@ -63,6 +73,8 @@ async def sites(postgres_database: str, tmp_path: Path) -> AsyncIterator[tuple[S
     async with AsyncExitStack() as stack:
         settings = {"sweeper_interval_seconds": 0.2}
         first = await open_site(stack, postgres_database, tmp_path / "data", **settings)
+        # Where nothing is found by looking, the second one must find the first, and be heard by it.
+        await until(first.is_there)
         second = await open_site(stack, postgres_database, tmp_path / "data", **settings)
         await until(lambda: first.relay.sender.peers_listen and second.relay.sender.peers_listen)
         yield first, second
