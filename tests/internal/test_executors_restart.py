@@ -105,7 +105,7 @@ async def given_out(shop: Shop, worker_id: WorkerId, count: int, **options: int)
             retain=True,
         )
     )  # fmt: skip
-    slot = WorkerSlot(worker_id, {registered.job.num}, None, count, 0, 0, given.extend)
+    slot = WorkerSlot(worker_id, frozenset({registered.job.num}), None, count, 0, 0, given.extend)
     shop.engine.open_slot(slot)
     await shop.submit(count, options=options)
     shop.engine.close_slot(slot)

@@ -222,7 +222,7 @@ async def _by_socket(shop: Shop, worker: WorkerId, said: Sequence[Sequence[str]]
     """Work off some tasks as a worker on the socket does: of each lot it reports what is `said`."""
     given: asyncio.Queue[list[Task]] = asyncio.Queue()
     found = await shop.engine.run(FindWorker(principal=ADMIN, worker_id=worker))
-    slot = WorkerSlot(worker, set(found.jobs), None, 2, 0, 0, deliver=given.put_nowait)
+    slot = WorkerSlot(worker, frozenset(found.jobs), None, 2, 0, 0, deliver=given.put_nowait)
     shop.engine.open_slot(slot)
     for kinds in said:
         async with asyncio.timeout(60):

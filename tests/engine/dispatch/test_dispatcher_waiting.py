@@ -62,7 +62,7 @@ class SocketWorker:
     def __init__(self, shop, worker, **details) -> None:
         self.given = []
         self.arrived = asyncio.Event()
-        values = {"jobs": {1}, "pool": None, "concurrency": 2, "min_concurrency": 0, "prefetch": 0} | details
+        values = {"jobs": frozenset({1}), "pool": None, "concurrency": 2, "min_concurrency": 0, "prefetch": 0} | details
         self.slot = WorkerSlot(worker, deliver=self._deliver, **values)
         shop.engine.open_slot(self.slot)
 
@@ -131,7 +131,7 @@ async def test_what_a_broken_session_had_not_started_goes_back_to_the_queue_g8(s
 
 async def test_the_writer_rests_when_a_slot_can_take_none_of_what_waits(shop, monkeypatch) -> None:
     await shop.register("other")
-    SocketWorker(shop, await shop.worker(), jobs={1}, concurrency=1)
+    SocketWorker(shop, await shop.worker(), jobs=frozenset({1}), concurrency=1)
     turns = 0
     original = shop.engine._turn
 

@@ -59,7 +59,7 @@ class Scene:
     ) -> WorkerId:
         """Let a worker on the socket wait, which serves the jobs of these numbers."""
         worker = worker or await self.shop.worker()
-        slot = WorkerSlot(worker, set(jobs), None, concurrency, 0, 0, deliver=self._deliver)
+        slot = WorkerSlot(worker, frozenset(jobs), None, concurrency, 0, 0, deliver=self._deliver)
         self.shop.engine.open_slot(slot)
         return worker
 

@@ -19,7 +19,7 @@ def line(lane_id: int, tasks, *, job=None, room="@global", pool="") -> LaneHead:
 
 
 def slot(worker: str, jobs, *, concurrency=8, pool=None) -> WorkerSlot:
-    return WorkerSlot(worker, set(jobs), pool, concurrency, 0, 0, deliver=lambda _tasks: None)
+    return WorkerSlot(worker, frozenset(jobs), pool, concurrency, 0, 0, deliver=lambda _tasks: None)
 
 
 def task(seq, *, lane=1, priority=0, weight=1, due=0):
@@ -83,7 +83,7 @@ def test_a_task_with_a_pool_goes_to_that_pool_only_and_one_without_anywhere_c3()
 
 
 def test_a_worker_with_a_minimum_asks_only_when_it_holds_less_e6() -> None:
-    asking = WorkerSlot("w", {1}, None, 8, 2, 0, deliver=lambda _tasks: None)
+    asking = WorkerSlot("w", frozenset({1}), None, 8, 2, 0, deliver=lambda _tasks: None)
     asking.hold({("a", 0): 1})
     assert asking.room() == 7
     asking.hold({("a", 0): 1, ("b", 0): 1})

@@ -243,7 +243,9 @@ class Walk:
         if any(slot.worker_id == worker_id for slot in self.slots):
             return
         worker = await self.engine.run(FindWorker(principal=ADMIN, worker_id=worker_id))
-        slot = WorkerSlot(worker_id, set(worker.jobs), worker.pool, concurrency, least, prefetch, deliver=self._take)
+        slot = WorkerSlot(
+            worker_id, frozenset(worker.jobs), worker.pool, concurrency, least, prefetch, deliver=self._take
+        )
         slot.hold({(task_id, run_id): 1 for task_id, run_id, holder in self.held if holder == worker_id})
         self.slots.append(slot)
         self.engine.open_slot(slot)

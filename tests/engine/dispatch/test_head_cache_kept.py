@@ -132,11 +132,15 @@ async def test_a_submitter_is_told_of_its_task_as_it_was_before_its_claim(shop) 
     assert (submitted.version, submitted.worker_id) == (1, None)
 
 
-async def test_the_wake_of_a_poll_makes_a_lane_be_read_anew(shop) -> None:
-    await cached_lane(shop, 4)
+async def test_the_wake_of_a_poll_leaves_a_lane_of_which_something_claimable_is_known(shop) -> None:
+    worker, ids = await cached_lane(shop, 4)
+    cached_heads = shop.engine.dispatcher.head_cache._heads
+    lanes = set(cached_heads)
 
-    async with shop.engine.store.read() as connection:
-        lanes = set((await connection.execute(sa.select(tasks.c.lane))).scalars())
+    shop.engine.wake(lanes)
+    kept = [task.id for cached in cached_heads.values() for task in cached.tasks]
+    assert len(await shop.claim(worker, 9)) == 4
     shop.engine.wake(lanes)
 
-    assert shop.engine.dispatcher.head_cache._heads == {}
+    assert kept == ids
+    assert cached_heads == {}

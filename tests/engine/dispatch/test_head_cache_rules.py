@@ -69,12 +69,12 @@ def rows(monkeypatch) -> Rows:
 
 
 async def seqs(head_cache: HeadCache, most: int = 10, now=NOW) -> list[int]:
-    return [one.seq for one in (await head_cache.fill(KEEPS, [1], most, now))[1].tasks]
+    return [one.seq for one in (await head_cache.fill(KEEPS, {1}, most, now))[1].tasks]
 
 
 async def claim(head_cache: HeadCache, n: int, most: int = 10) -> list[int]:
     """Take the first `n` of lane 1, as a claim does."""
-    cached = (await head_cache.fill(KEEPS, [1], most, NOW))[1]
+    cached = (await head_cache.fill(KEEPS, {1}, most, NOW))[1]
     head_cache.taken({1: n})
     return [cached.tasks.popleft().seq for _ in range(n)]
 
@@ -110,13 +110,13 @@ async def test_what_is_read_ahead_while_a_claim_reads_on_behind_the_same_place_i
         return await rows.after(*details)
 
     monkeypatch.setattr(head_cache_module, "heads_after", waiting)
-    reading = [head_cache.read_ahead(KEEPS, NOW), head_cache.fill(KEEPS, [1], 10, NOW)]
+    reading = [head_cache.read_ahead(KEEPS, NOW), head_cache.fill(KEEPS, {1}, 10, NOW)]
     both = asyncio.gather(*reading)
     await asyncio.sleep(0)
     may_read.set()
     await both
 
-    left = [one.seq for one in (await head_cache.fill(KEEPS, [1], 10, NOW))[1].tasks]
+    left = [one.seq for one in (await head_cache.fill(KEEPS, {1}, 10, NOW))[1].tasks]
     assert taken + left == list(range(100, 100 + len(taken) + len(left)))
 
 
@@ -125,7 +125,7 @@ async def test_what_is_left_of_a_stock_that_ran_short_stays_and_is_read_on_behin
     rows.rows = [task(n) for n in range(100, 300)]
     taken = [*await claim(head_cache, 8), *await claim(head_cache, 8), *await claim(head_cache, 8)]
 
-    cached = (await head_cache.fill(KEEPS, [1], 10, NOW))[1]
+    cached = (await head_cache.fill(KEEPS, {1}, 10, NOW))[1]
 
     assert taken == list(range(100, 124))
     assert [one.seq for one in cached.tasks] == list(range(124, 150)), "ten at first, then forty behind the two left"
@@ -149,14 +149,14 @@ async def test_behind_a_stock_whose_payloads_leave_no_room_for_a_claim_nothing_i
 async def test_a_dropped_lane_is_read_anew_and_no_other(rows) -> None:
     head_cache = HeadCache()
     rows.rows.append(task(20, lane=2))
-    await head_cache.fill(KEEPS, [1, 2], 10, NOW)
+    await head_cache.fill(KEEPS, {1, 2}, 10, NOW)
     rows.read.clear()
     rows.rows.append(task(1))
 
     head_cache.drop([1])
 
     assert await seqs(head_cache) == [1, 10, 11, 12, 13, 14]
-    await head_cache.fill(KEEPS, [1, 2], 10, NOW)
+    await head_cache.fill(KEEPS, {1, 2}, 10, NOW)
     assert [lane for lane, _ in rows.read] == [1]
 
 
@@ -175,7 +175,7 @@ async def test_a_new_task_is_put_at_the_end_as_an_object_of_its_own(rows) -> Non
     await seqs(head_cache)
 
     head_cache.add([new])
-    cached = (await head_cache.fill(KEEPS, [1], 10, NOW))[1]
+    cached = (await head_cache.fill(KEEPS, {1}, 10, NOW))[1]
 
     assert [one.seq for one in cached.tasks] == [10, 11, 12, 13, 14, 15]
     assert cached.tasks[-1] == new
@@ -237,7 +237,7 @@ async def test_what_is_too_heavy_for_one_worker_does_not_hide_what_stands_behind
     """E5: neither from it nor, once that is read, from the bigger worker whose turn it was."""
     rows.rows = [*(task(n, weight=9) for n in range(20)), task(20), task(21, weight=5)]
     head_cache = HeadCache()
-    cached_heads = await head_cache.fill(KEEPS, [1], 2, NOW)
+    cached_heads = await head_cache.fill(KEEPS, {1}, 2, NOW)
 
     light = await behind(None, cached_heads, {1: {4, 6, 10}}, 2, NOW)
 
@@ -247,7 +247,7 @@ async def test_what_is_too_heavy_for_one_worker_does_not_hide_what_stands_behind
 
 async def test_nothing_is_read_behind_a_head_that_has_something_for_everyone_or_is_all_there_is(rows) -> None:
     rows.rows = [task(1, weight=9), task(2), *(task(n, weight=9) for n in range(3, 30)), task(40, lane=2, weight=9)]
-    cached_heads = await HeadCache().fill(KEEPS, [1, 2], 4, NOW)
+    cached_heads = await HeadCache().fill(KEEPS, {1, 2}, 4, NOW)
     rows.read.clear()
 
     assert await behind(None, cached_heads, {1: {4, 10}, 2: {4, 10}}, 4, NOW) == {}
@@ -336,8 +336,8 @@ async def test_of_large_payloads_no_more_is_read_at_once_than_some_megabytes(row
         one.payload = LARGE
     head_cache = HeadCache()
 
-    first = (await head_cache.fill(KEEPS, [1], 100, NOW))[1]
-    await head_cache.fill(KEEPS, [1], 100, NOW)
+    first = (await head_cache.fill(KEEPS, {1}, 100, NOW))[1]
+    await head_cache.fill(KEEPS, {1}, 100, NOW)
 
     assert not first.is_all
     assert rows.read == [(1, FIRST_READ), (1, MOST_READ // len(LARGE))]

@@ -31,7 +31,7 @@ CONCURRENCY = 100
 
 
 def new_slot(**details) -> WorkerSlot:
-    fixed = {"worker_id": "w", "jobs": {1}, "pool": None, "concurrency": CONCURRENCY, "min_concurrency": 0}
+    fixed = {"worker_id": "w", "jobs": frozenset({1}), "pool": None, "concurrency": CONCURRENCY, "min_concurrency": 0}
     return WorkerSlot(**(fixed | {"prefetch": None, "deliver": lambda _tasks: None} | details))
 
 
@@ -176,7 +176,7 @@ def test_checkpoints_count_among_what_a_worker_is_given_at_once() -> None:
 
 
 async def test_a_claim_over_http_is_answered_with_so_much_at_once() -> None:
-    claim = WaitingClaim("w", {1}, None, 100, asyncio.get_running_loop().create_future(), patient=True)
+    claim = WaitingClaim("w", frozenset({1}), None, 100, asyncio.get_running_loop().create_future(), patient=True)
     one = task(1)
     one.payload = "x" * MOST_BYTES
     claim.reserve(one)
@@ -235,7 +235,9 @@ class Served:
 
     async def sit(self, concurrency: int) -> None:
         worker = await self.shop.engine.run(FindWorker(principal=ADMIN, worker_id=await self.shop.worker()))
-        self.slot = WorkerSlot(worker.id, set(worker.jobs), None, concurrency, 0, 0, deliver=self.delivered.put_nowait)
+        self.slot = WorkerSlot(
+            worker.id, frozenset(worker.jobs), None, concurrency, 0, 0, deliver=self.delivered.put_nowait
+        )
         self.shop.engine.open_slot(self.slot)
 
     async def next(self):

@@ -152,8 +152,8 @@ class Engine:
         self._wake.set()
 
     def wake(self, lanes: set[int]) -> None:
-        """Look again at lanes in which something may be claimable, whatever was known of them."""
-        self.dispatcher.head_cache.drop(lanes)
+        """Look again at lanes in which something may be claimable that nobody here was told of."""
+        self.dispatcher.head_cache.look_again(lanes)
         self.dispatcher.wake(lanes)
         if self.dispatcher.can_serve or self._unconfirmed:
             self._wake.set()

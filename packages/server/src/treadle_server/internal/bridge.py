@@ -74,7 +74,7 @@ class Bridge(Interval):
         self.worker_id = WorkerId(str(uuid7())) if executors.is_local else BROKER
         self._slot = WorkerSlot(
             worker_id=self.worker_id,
-            jobs=set(),
+            jobs=frozenset(),
             pool=None,
             concurrency=executors.concurrency,
             min_concurrency=0,
@@ -142,7 +142,7 @@ class Bridge(Interval):
             done = await register_job(
                 self._ctx, EXECUTORS, INTERNAL, wanted, make_worker=False, worker_id=self.worker_id
             )
-            self._slot.jobs.add(done.job.num)
+            self._slot.jobs |= {done.job.num}
 
     async def _end(self) -> None:
         """Take no more, let the executors end, and let go of what ends with this process."""

@@ -107,7 +107,7 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         beaten = await ctx.engine.run(Reattach(principal=session.principal, worker_id=worker.id, held=wanted.held))
     slot = WorkerSlot(
         worker_id=worker.id,
-        jobs={job.num for job in jobs if not job.is_internal},
+        jobs=frozenset(job.num for job in jobs if not job.is_internal),
         pool=worker.pool,
         concurrency=worker.concurrency,
         min_concurrency=worker.min_concurrency,

@@ -27,6 +27,12 @@ Freed = tuple[WorkerSlot, RunKey, int]
 MOST_HEADS = 500
 """Tasks that one round of a transaction hands out of one lane at most."""
 
+Served = tuple[frozenset[int], str | None]
+"""What demands of a kind take from: the jobs that they serve, and the pool in which they are."""
+
+MOST_KINDS = 100
+"""Kinds of demands of which it is remembered which lanes they take from."""
+
 MOST_ROUNDS = 10
 """How often one transaction reads on behind what limits shut out of the heads, each time twice as much."""
 
@@ -46,6 +52,8 @@ class Dispatcher:
         self._lanes: dict[int, Claimable] = {}
         self._open: set[int] = set()
         """Lanes of which it is known that they may be claimed from."""
+        self._served: dict[Served, set[int]] = {}
+        """Which of the known lanes demands of a kind take from: there may be ten thousand, and few that are new."""
         self._holder: dict[RunKey, WorkerSlot] = {}
         self._ready: set[int] = set()
         self._met: set[int] = set()
@@ -138,7 +146,7 @@ class Dispatcher:
             self._meet(demand.jobs)
         return bool(found)
 
-    def _meet(self, jobs: set[int]) -> None:
+    def _meet(self, jobs: frozenset[int]) -> None:
         self._strange |= jobs - self._met
         self._news = True
 
@@ -261,9 +269,8 @@ class Dispatcher:
         """
         wanted = self._wanted(demands)
         heads = await self._heads(tx, wanted, demands, now, times) if wanted else []
-        if not any(head.tasks for head in heads):
+        if not heads:
             return False
-        before = {head.lane.id: len(head.tasks) for head in heads}
         gate = await open_gate(tx, (task for head in heads if head.may_have_limits for task in head.all_tasks), now)
         opened: set[int] = set()
         await self._claim(tx, assignments, match(heads, demands, self._turns, gate), now)
@@ -272,7 +279,7 @@ class Dispatcher:
             opened = decision.lanes
             assignments.shifted |= decision.shifted
             assignments.note_opening(decision.opens_at)
-        self.head_cache.taken({head.lane.id: before[head.lane.id] - len(head.tasks) for head in heads})
+        self.head_cache.taken({head.lane.id: head.taken for head in heads if head.taken})
         self._found_empty({head.lane.id for head in heads if head.is_all and not head.tasks})
         if assignments.given:
             # Not of a try in vain: two servers whose workers can't take what is there would wake each other for ever.
@@ -322,29 +329,39 @@ class Dispatcher:
 
     def _wanted(self, demands: list[Demand]) -> set[int]:
         """Return the ready lanes that one of the demands takes from; a lane that is not known yet may be one."""
-        return (
-            {
-                number
-                for number in self._ready
-                if (known := self._lanes.get(number)) is None or any(serves(demand, known.lane) for demand in demands)
-            }
-            if demands
-            else set()
-        )
+        if not demands:
+            return set()
+        wanted = self._ready - self._lanes.keys()
+        for kind in {(demand.jobs, demand.pool) for demand in demands}:
+            wanted |= self._ready & self._served_by(kind)
+        return wanted
+
+    def _served_by(self, kind: Served) -> set[int]:
+        """Return which of the known lanes demands of this kind take from."""
+        if kind not in self._served:
+            if len(self._served) >= MOST_KINDS:
+                self._served.clear()
+            self._served[kind] = {number for number, known in self._lanes.items() if serves(*kind, known.lane)}
+        return self._served[kind]
 
     async def _heads(
         self, tx: Tx, wanted: set[int], demands: list[Demand], now: datetime, times: int
     ) -> list[LaneHead]:
         found = await self._claimable(tx, wanted)
         # What is paused or deleted is woken when that changes.
-        self._found_empty(wanted - {one.lane.id for one in found})
-        served = [one for one in found if any(serves(demand, one.lane) for demand in demands)]
+        self._found_empty(wanted - found)
+        # Of those that were not known some may be served by nobody who asks.
+        served = set().union(*(self._served_by((demand.jobs, demand.pool)) for demand in demands)) & found
         most = min(MOST_HEADS, times * sum(_appetite(demand) for demand in demands))
-        cached_heads = await self.head_cache.fill(tx, [one.lane.id for one in served], most, now)
+        cached_heads = await self.head_cache.fill(tx, served, most, now)
+        least = min(demand.capacity for demand in demands)
+        heavy = {lane: cached for lane, cached in cached_heads.items() if cached.heaviest > least}
+        capacities = {lane: capacities_for(self._lanes[lane].lane, demands) for lane in heavy}
+        light = await behind(tx, heavy, capacities, most, now)
         self._found_empty({lane for lane, cached in cached_heads.items() if not cached.tasks})
-        capacities = {one.lane.id: capacities_for(one.lane, demands) for one in served}
-        light = await behind(tx, cached_heads, capacities, most, now)
-        found_behind = [(one, cached_heads[one.lane.id], light.get(one.lane.id, {})) for one in served]
+        found_behind = (
+            (self._lanes[lane], cached, light.get(lane, {})) for lane, cached in cached_heads.items() if cached.tasks
+        )
         # What lasts has no limits: it need not be looked through for each claim.
         return [
             LaneHead(
@@ -354,14 +371,17 @@ class Dispatcher:
             for one, cached, behind_it in found_behind
         ]  # fmt: skip
 
-    async def _claimable(self, tx: Tx, wanted: set[int]) -> list[Claimable]:
+    async def _claimable(self, tx: Tx, wanted: set[int]) -> set[int]:
         """Return those of the lanes that may be claimed from, as they are remembered if all of them are."""
-        if not wanted <= self._open:
-            found = await claimable_lanes(tx, wanted)
-            self._lanes |= {one.lane.id: one for one in found}
-            self._open |= {one.lane.id for one in found}
-            return found
-        return [self._lanes[number] for number in wanted]
+        if wanted <= self._open:
+            return wanted
+        found = await claimable_lanes(tx, wanted)
+        self._lanes |= {one.lane.id: one for one in found}
+        for kind, lanes in self._served.items():
+            lanes.update(one.lane.id for one in found if serves(*kind, one.lane))
+        numbers = {one.lane.id for one in found}
+        self._open |= numbers
+        return numbers
 
     def forget_lanes(self) -> None:
         """Read anew what may be claimed: a job was changed, or something may have been by another writer."""

@@ -51,6 +51,8 @@ class LaneHead:
     """Whether there are no more claimable tasks in the lane than these."""
     may_have_limits: bool = True
     """Whether tasks that count against limits may be among them."""
+    taken: int = 0
+    """How many of `tasks` were taken out."""
     group: Group = field(init=False)
     """Within it the order is strict."""
 
@@ -71,17 +73,19 @@ class LaneHead:
 
     def is_dry(self, capacities: Collection[int]) -> bool:
         """Return whether more is to be read before workers of all these capacities know what comes first."""
-        return not self.is_all and any(c not in self.light and self.first(c) is None for c in capacities)
+        return any(c not in self.light and self.first(c) is None for c in capacities)
 
     def take(self, task: Task) -> None:
         """Take the task out."""
         if self.tasks[0] is task:
             self.tasks.popleft()
+            self.taken += 1
             return
         for tasks in (self.tasks, *self.light.values()):
             for i, other in enumerate(tasks):
                 if other.seq == task.seq:
                     del tasks[i]
+                    self.taken += tasks is self.tasks
                     break
 
 
@@ -89,14 +93,14 @@ def _in_queue(task: Task) -> tuple[int, datetime, int]:
     return (-task.priority, task.due_at, task.seq)
 
 
-def serves(demand: Demand, lane: Lane) -> bool:
-    """Return whether the demand's worker takes tasks of the lane: it serves the job, and the lane has no other pool."""
-    return lane.job_num in demand.jobs and (not lane.pool or lane.pool == demand.pool)
+def serves(jobs: Collection[int], pool: str | None, lane: Lane) -> bool:
+    """Return whether who serves these jobs, in this pool, takes tasks of the lane: it has no pool, or the same."""
+    return lane.job_num in jobs and (not lane.pool or lane.pool == pool)
 
 
 def capacities_for(lane: Lane, demands: Iterable[Demand]) -> set[int]:
     """Return the capacities of those of the demands that are served from the lane."""
-    return {demand.capacity for demand in demands if serves(demand, lane)}
+    return {demand.capacity for demand in demands if serves(demand.jobs, demand.pool, lane)}
 
 
 class ServiceOrder:
@@ -117,6 +121,7 @@ class ServiceOrder:
             self._heads[head.group].append(head)
         if len(self._heads) == 1 and len(members := next(iter(self._heads.values()))) == 1:
             self._only = members[0]
+            return
         for group, members in self._heads.items():
             if (key := self._key(group)) is not None:
                 self._groups[members[0].room].append((key, group))
@@ -180,18 +185,26 @@ def match(
     before what is left. What the `gate` does not admit is passed over, and taken out too.
     """
     given: list[tuple[Demand, Task]] = []
-    orders: dict[tuple[tuple[int, ...], int], ServiceOrder] = {}
+    orders: dict[tuple[frozenset[int], str | None, int], ServiceOrder] = {}
     unfilled: deque[tuple[Demand, ServiceOrder]] = deque()
-    capacities = {head.lane.id: capacities_for(head.lane, demands) for head in heads if not head.is_all}
+    capacities: dict[int, set[int]] = {}
     for demand in demands:
         # Who asks is given as much as it can take: a minimum says when it asks, not how much it gets (E6).
         if demand.room() <= 0:
             continue
-        served = [head for head in heads if serves(demand, head.lane)]
-        kind = (tuple(head.lane.id for head in served), demand.capacity)
+        kind = (demand.jobs, demand.pool, demand.capacity)
         if kind not in orders:
+            served = [head for head in heads if serves(demand.jobs, demand.pool, head.lane)]
             orders[kind] = ServiceOrder(served, demand.capacity, turns)
         unfilled.append((demand, orders[kind]))
+
+    def runs_dry(head: LaneHead) -> bool:
+        if head.is_all:
+            return False
+        if head.lane.id not in capacities:
+            capacities[head.lane.id] = capacities_for(head.lane, demands)
+        return head.is_dry(capacities[head.lane.id])
+
     # For these what comes first is too heavy now; another may take it from before them.
     waiting: list[tuple[Demand, ServiceOrder]] = []
     tried = 0
@@ -206,7 +219,7 @@ def match(
         if gate is not None and not gate.admits(task):
             head.take(task)
             unfilled.appendleft((demand, order))
-            if not head.is_all and head.is_dry(capacities[head.lane.id]):
+            if runs_dry(head):
                 break
             continue
         if task.weight > room:
@@ -218,7 +231,7 @@ def match(
         demand.reserve(task)
         turns.served(head.room, head.group)
         given.append((demand, task))
-        if not head.is_all and head.is_dry(capacities[head.lane.id]):
+        if runs_dry(head):
             break
         unfilled.append((demand, order))
     return given

@@ -9,6 +9,7 @@ transaction to the next.
 import logging
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import ceil
@@ -103,11 +104,13 @@ class HeadCache:
     def __init__(self) -> None:
         self._heads: dict[int, CachedHead] = {}
         self._parts: dict[int, float] = {}
-        """What part of its last claim each lane gave: one that is ahead of the others needs more than its share."""
+        """What part of its last claim each lane gave, if any: one that is ahead of others needs more than its share."""
         self._sizes: dict[int, int] = {}
         """Characters of a payload, in each lane, on the average of what was read last."""
-        self._asked: Collection[int] = ()
+        self._asked: AbstractSet[int] = frozenset()
         """The lanes of the last claim."""
+        self._has_grown = False
+        """Whether more may be kept than when it was last looked whether that is too much."""
 
     def clear(self) -> None:
         """Forget everything: a transaction failed, or somebody else has written."""
@@ -117,6 +120,10 @@ class HeadCache:
         """Forget lanes whose order was changed."""
         for lane in lanes:
             self._heads.pop(lane, None)
+
+    def look_again(self, lanes: Iterable[int]) -> None:
+        """Forget those of the lanes in which nothing claimable is known to be: there may be something all the same."""
+        self.drop([lane for lane in lanes if (cached := self._heads.get(lane)) is not None and not cached.tasks])
 
     def add(self, new: Iterable[Task]) -> None:
         """Follow new tasks that wait in their lanes."""
@@ -133,35 +140,36 @@ class HeadCache:
             else:
                 # Its own object: the submitter is told of the task as it was before its claim.
                 cached.add(Task(*flush.task_values(task)))
+                self._has_grown = True
                 self._drop_passing([task.lane])
 
-    async def fill(self, tx: Tx, lanes: Collection[int], most: int, now: datetime) -> Mapping[int, CachedHead]:
+    async def fill(self, tx: Tx, lanes: AbstractSet[int], most: int, now: datetime) -> Mapping[int, CachedHead]:
         """Return the heads of the lanes for a claim of up to `most` tasks."""
         if not lanes:
             return {}
         self._asked = lanes
-        share = -(-most // len(lanes)) + 1
+        share = min(most, -(-most // len(lanes)) + 1)
+        ahead = {lane: min(most, max(share, ceil(1.25 * most * part))) for lane, part in self._parts.items()}
         found: dict[int, CachedHead] = {}
         short: list[int] = []
         for lane in lanes:
             cached = self._heads.get(lane)
-            if (
-                cached is not None
-                and cached.is_in_time(now)
-                and (cached.is_all or len(cached.tasks) >= self._wanted(lane, share, most))
-            ):
+            wanted = ahead.get(lane, share)
+            if cached is not None and cached.is_in_time(now) and (cached.is_all or len(cached.tasks) >= wanted):
+                cached.wanted = max(cached.wanted, wanted)
                 found[lane] = cached
             else:
                 short.append(lane)
         if short:
-            wanted = max(self._wanted(lane, share, most) for lane in short)
+            wanted = max(ahead.get(lane, share) for lane in short)
             # Where nothing is kept, each row that is read in vain is a row that is locked in vain.
             depth = max(LEAST_READ, 4 * wanted) if tx.is_exclusive else wanted
             parts = PARTS if tx.is_exclusive and len(short) >= PARTS else 1
             for part in range(parts):
                 found |= await self._read(tx, short[part::parts], depth + depth * part // parts, most, now)
-        for lane, cached in found.items():
-            cached.wanted = max(cached.wanted, self._wanted(lane, share, most))
+            self._has_grown = True
+            for lane in short:
+                found[lane].wanted = max(found[lane].wanted, ahead.get(lane, share))
         return found
 
     def _is_kept(self, lane: int, now: datetime) -> bool:
@@ -202,6 +210,7 @@ class HeadCache:
         for lane, tasks in read.items():
             if self._heads.get(lane) is short[lane] and short[lane].last is last[lane]:
                 short[lane].go_on_with(tasks, is_all=len(tasks) < most)
+                self._has_grown = True
                 self._drop_passing([lane])
 
     def _short(self) -> dict[int, CachedHead]:
@@ -220,18 +229,19 @@ class HeadCache:
         self.drop([lane for lane in lanes if not self._heads[lane].is_lasting])
 
     def taken(self, lanes: Mapping[int, int]) -> None:
-        """Note how many tasks a claim took of each lane that it looked at."""
-        total = sum(lanes.values()) or 1
-        self._parts.update((lane, count / total) for lane, count in lanes.items())
-        cached_heads = self._heads.values()
-        if (
-            sum(len(one.tasks) for one in cached_heads) > MOST
-            or sum(one.size for one in cached_heads) > MOST_BYTES_IN_ALL
-        ):
-            self.clear()
-
-    def _wanted(self, lane: int, share: int, most: int) -> int:
-        return min(most, max(share, ceil(1.25 * most * self._parts.get(lane, 0))))
+        """Note how many tasks the last claim took of the lanes that it took any of."""
+        total = sum(lanes.values())
+        for lane in self._parts.keys() & self._asked:
+            del self._parts[lane]
+        self._parts.update((lane, count / total) for lane, count in lanes.items() if count)
+        if self._has_grown:
+            self._has_grown = False
+            cached_heads = self._heads.values()
+            if (
+                sum(len(one.tasks) for one in cached_heads) > MOST
+                or sum(one.size for one in cached_heads) > MOST_BYTES_IN_ALL
+            ):
+                self.clear()
 
     async def _read(
         self, tx: Tx, lanes: Collection[int], depth: int, most: int, now: datetime

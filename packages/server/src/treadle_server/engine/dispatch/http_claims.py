@@ -111,7 +111,7 @@ class HttpClaims:
 
 def _waiting_of(worker: Worker, most: int, wait: float, key: ClaimKey | None) -> WaitingClaim:
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    waiting = WaitingClaim(worker.id, set(worker.jobs), worker.pool, most, answer, patient=wait > 0, key=key)
+    waiting = WaitingClaim(worker.id, frozenset(worker.jobs), worker.pool, most, answer, patient=wait > 0, key=key)
     waiting.draining = worker.state is WorkerState.DRAINING
     waiting.presence.last_heartbeat = worker.last_heartbeat
     if worker.is_limited:

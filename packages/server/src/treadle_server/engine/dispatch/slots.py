@@ -42,7 +42,7 @@ class WorkerSlot:
     """A worker on the socket: as long as it has room, claims are delivered to it."""
 
     worker_id: WorkerId
-    jobs: set[int]
+    jobs: frozenset[int]
     """Numbers of the jobs it serves."""
     pool: str | None
     concurrency: int
@@ -191,7 +191,7 @@ class WaitingClaim:
     """A claim over HTTP: answered once, with as many tasks as there are, up to `most`."""
 
     worker_id: WorkerId
-    jobs: set[int]
+    jobs: frozenset[int]
     pool: str | None
     most: int
     answer: asyncio.Future[list[Task]]
