@@ -50,7 +50,9 @@ Question = Callable[[Any, int], Awaitable[Any]]
 
 async def a_claim_among_all_lanes(tx: Tx, size: int) -> list[int]:
     dispatcher = Dispatcher()
-    dispatcher.open_slot(WorkerSlot(WORKER, frozenset(range(1, JOBS + 1)), None, 100, 0, 0, deliver=lambda _tasks: None))
+    dispatcher.open_slot(
+        WorkerSlot(WORKER, frozenset(range(1, JOBS + 1)), None, 100, 0, 0, deliver=lambda _tasks: None)
+    )
     assignments = await dispatcher.assign(tx, now_of(size))
     return sorted(change.task.seq for change in assignments.changes)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.domain.made import new_task
 from treadle_server.domain.jobs import Lane
-from treadle_server.engine.dispatch.fairness import LaneHead, Turns, match
+from treadle_server.engine.dispatch.fairness import LaneHead, ServiceOrders, match
 from treadle_server.engine.dispatch.slots import WorkerSlot
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -28,8 +28,14 @@ def task(seq, *, lane=1, priority=0, weight=1, due=0):
     )
 
 
-def given_to(lines, slots, turns=None) -> list[tuple[str, int]]:
-    return [(demand.worker_id, t.seq) for demand, t in match(lines, slots, turns or Turns())]
+def orders_of(lines) -> ServiceOrders:
+    orders = ServiceOrders()
+    orders.tell(lines)
+    return orders
+
+
+def given_to(lines, slots) -> list[tuple[str, int]]:
+    return [(demand.worker_id, t.seq) for demand, t in match(orders_of(lines), slots)]
 
 
 def test_jobs_take_turns_within_a_priority_l9() -> None:
@@ -103,7 +109,7 @@ def test_nothing_is_given_twice_nobody_is_overloaded_and_each_queue_keeps_its_or
     ]
     slots = [slot(f"w{n}", [1, 2, 3, 4], concurrency=c) for n, c in enumerate(capacities)]
 
-    claimed = match(lines, slots, Turns())
+    claimed = match(orders_of(lines), slots)
 
     assert len({t.seq for _, t in claimed}) == len(claimed)
     assert all(s.used <= s.concurrency for s in slots)

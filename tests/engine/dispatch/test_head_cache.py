@@ -67,7 +67,7 @@ class Witness:
     async def assign(self, tx, now):
         dispatcher = self.engine.dispatcher
         waited = [*dispatcher._waiting, *dispatcher._slots]
-        turns = copy.deepcopy(dispatcher._turns)
+        turns = copy.deepcopy(dispatcher._orders.turns)
         self.queues = await read_queues(tx, now)
 
         assignments = await self._assign(tx, now)
@@ -78,10 +78,10 @@ class Witness:
                 self.failures.append(f"nothing was handed out where there was {missed}")
         return assignments
 
-    def match(self, lines, demands, turns, gate=None):
-        asks, expected_turns = [Ask.of(demand) for demand in demands], copy.deepcopy(turns)
+    def match(self, orders, demands, gate=None):
+        asks, expected_turns = [Ask.of(demand) for demand in demands], copy.deepcopy(orders.turns)
 
-        matched = match(lines, demands, turns, gate)
+        matched = match(orders, demands, gate)
 
         given = [(demand.worker_id, task.seq) for demand, task in matched]
         expected = deal(copy.deepcopy(self.queues).values(), asks, expected_turns)

@@ -1,9 +1,9 @@
 """What waits in the head cache between two claims, with the engine around it and somebody who interferes."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-import sqlalchemy as sa
 
 from tests.engine.conftest import ADMIN, Shop
 from treadle.wire.ids import TaskId, WorkerId
@@ -144,3 +144,37 @@ async def test_the_wake_of_a_poll_leaves_a_lane_of_which_something_claimable_is_
 
     assert kept == ids
     assert cached_heads == {}
+
+
+async def test_a_worker_is_given_what_came_after_its_queue_was_empty(shop) -> None:
+    await shop.register("other")
+    worker = await shop.worker(shop.job, "@global:tasks:other")
+    [only], others = await shop.submit(), await shop.submit(4, job="@global:tasks:other")
+    assert {task.id for task in await shop.claim(worker, 2)} == {only.id, others[0].id}
+    assert [task.id for task in await shop.claim(worker, 2)] == [task.id for task in others[1:3]]
+
+    [later] = await shop.submit()
+
+    assert {task.id for task in await shop.claim(worker, 9)} == {later.id, others[3].id}
+
+
+async def test_a_worker_is_served_from_a_queue_that_was_made_after_its_first_claim(shop) -> None:
+    await shop.register("fair", fair="room")
+    worker = await shop.worker("@global:tasks:fair")
+    for room in ("r1", "r2", "r3"):
+        [one] = await shop.submit(job="@global:tasks:fair", room=room)
+        assert [task.id for task in await shop.claim(worker, 9)] == [one.id]
+
+
+async def test_of_two_queues_a_paused_one_gives_nothing_and_later_all_that_was_known_of_it(shop) -> None:
+    await shop.register("other")
+    worker = await shop.worker(shop.job, "@global:tasks:other")
+    first, second = await shop.submit(2), await shop.submit(2, job="@global:tasks:other")
+    assert [task.id for task in await shop.claim(worker, 1)] == [first[0].id]
+
+    pause = PatchJob(principal=ADMIN, job_name="@global:tasks:other", room="@global", paused=True)
+    await shop.engine.run(pause)
+    assert [task.id for task in await shop.claim(worker, 9)] == [first[1].id]
+    await shop.engine.run(replace(pause, paused=False))
+
+    assert [task.id for task in await shop.claim(worker, 9)] == [task.id for task in second]

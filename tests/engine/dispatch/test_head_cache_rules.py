@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from tests.engine.dispatch.test_fairness import START, line, slot, task
+from tests.engine.dispatch.test_fairness import START, line, orders_of, slot, task
 from treadle_server.engine.dispatch import head_cache as head_cache_module
-from treadle_server.engine.dispatch.fairness import Turns, match
+from treadle_server.engine.dispatch.fairness import match
 from treadle_server.engine.dispatch.head_cache import (
     FIRST_READ,
     LEAST_READ,
@@ -260,7 +260,7 @@ async def test_a_small_and_a_big_worker_are_served_from_one_lane_in_its_order_e5
     heavy.light = {4: line(1, [task(30), task(31)]).tasks, 6: line(1, [task(30), task(31)]).tasks}
     workers = [slot(name, [1], concurrency=c) for name, c in (("small", 4), ("middle", 6), ("big", 10))]
 
-    matched = match([heavy], workers, Turns())
+    matched = match(orders_of([heavy]), workers)
 
     assert [(demand.worker_id, one.seq) for demand, one in matched] == [("small", 30), ("middle", 31), ("big", 1)]
 
@@ -270,10 +270,10 @@ async def test_a_lane_of_which_more_is_to_be_read_stops_the_claim_when_it_runs_d
     urgent = line(1, [task(1, priority=5)])
     urgent.is_all = False
 
-    matched = match([urgent, line(2, [task(2, lane=2), task(3, lane=2)])], [slot("w", [1, 2])], Turns())
+    matched = match(orders_of([urgent, line(2, [task(2, lane=2), task(3, lane=2)])]), [slot("w", [1, 2])])
 
     assert [one.seq for _, one in matched] == [1]
-    matched = match([line(1, [task(1, priority=5)]), line(2, [task(2, lane=2)])], [slot("w", [1, 2])], Turns())
+    matched = match(orders_of([line(1, [task(1, priority=5)]), line(2, [task(2, lane=2)])]), [slot("w", [1, 2])])
     assert [one.seq for _, one in matched] == [1, 2]
 
 
@@ -282,7 +282,7 @@ async def test_a_lane_that_is_dry_for_the_smaller_worker_stops_the_claim_too_e5(
     urgent.is_all = False
     workers = [slot("small", [1, 2], concurrency=4), slot("big", [1, 2], concurrency=10)]
 
-    matched = match([urgent, line(2, [task(20, lane=2)])], workers, Turns())
+    matched = match(orders_of([urgent, line(2, [task(20, lane=2)])]), workers)
 
     assert [one.seq for _, one in matched] == [1], "the small one may not have lane 2's before what stands behind"
 
@@ -369,14 +369,30 @@ async def test_when_too_much_is_kept_in_all_it_is_given_up(rows, monkeypatch, bo
 async def test_a_lane_that_gave_more_than_its_share_is_read_deeper_the_next_time(rows) -> None:
     rows.rows = [task(n, lane=lane) for lane in range(1, 101) for n in range(lane * 1000, lane * 1000 + 300)]
     head_cache = HeadCache()
-    await head_cache.fill(KEEPS, range(1, 101), 100, NOW)
+    await head_cache.fill(KEEPS, set(range(1, 101)), 100, NOW)
     assert max(depth for _, depth in rows.read) < 2 * LEAST_READ
 
     head_cache.taken({1: 20})
     rows.read.clear()
-    await head_cache.fill(KEEPS, range(1, 101), 100, NOW)
+    await head_cache.fill(KEEPS, set(range(1, 101)), 100, NOW)
 
     assert rows.read == [(1, 400)], "for the claim, of which it may well be all again, and for the next ones"
+
+
+async def test_of_more_lanes_than_tasks_are_kept_no_more_is_read_than_a_claim_may_take_and_that_stays(
+    rows, monkeypatch
+) -> None:
+    monkeypatch.setattr(head_cache_module, "MOST", 40)
+    rows.rows = [task(n, lane=lane) for lane in range(1, 31) for n in range(lane * 1000, lane * 1000 + 20)]
+    head_cache = HeadCache()
+
+    await head_cache.fill(KEEPS, set(range(1, 31)), 10, NOW)
+    head_cache.taken({})
+    first, rows.read = rows.read, []
+    await head_cache.fill(KEEPS, set(range(1, 31)), 10, NOW)
+
+    assert sorted(first) == [(lane, 2) for lane in range(1, 31)]
+    assert rows.read == [], "two of each are more than are kept of fewer lanes, and are kept all the same"
 
 
 async def test_where_nothing_is_kept_no_more_is_read_and_locked_than_is_taken(monkeypatch):
@@ -388,7 +404,7 @@ async def test_where_nothing_is_kept_no_more_is_read_and_locked_than_is_taken(mo
 
     monkeypatch.setattr(head_cache_module, "heads", heads)
     await HeadCache().fill(Tx(None, "postgresql"), range(1, 101), 100, NOW)
-    await HeadCache().fill(KEEPS, range(1, 101), 100, NOW)
+    await HeadCache().fill(KEEPS, set(range(1, 101)), 100, NOW)
 
     assert depths == [2, *range(LEAST_READ, LEAST_READ + PARTS)]
 
@@ -399,7 +415,7 @@ async def test_lanes_that_are_read_together_run_short_one_after_the_other(rows) 
     head_cache, read = HeadCache(), []
     for _ in range(60):
         rows.read.clear()
-        cached_heads = await head_cache.fill(KEEPS, range(1, 101), 100, NOW)
+        cached_heads = await head_cache.fill(KEEPS, set(range(1, 101)), 100, NOW)
         read.append(len(rows.read))
         taken = {cached.tasks.popleft().seq for cached in cached_heads.values()}
         rows.rows = [one for one in rows.rows if one.seq not in taken]
@@ -413,13 +429,13 @@ async def test_lanes_that_are_read_together_run_short_one_after_the_other(rows) 
 async def test_what_a_large_claim_took_does_not_make_a_small_one_read_anew(rows) -> None:
     rows.rows = [task(n, lane=lane) for lane in range(1, 101) for n in range(lane * 1000, lane * 1000 + 300)]
     head_cache = HeadCache()
-    cached_heads = await head_cache.fill(KEEPS, range(1, 101), 100, NOW)
+    cached_heads = await head_cache.fill(KEEPS, set(range(1, 101)), 100, NOW)
     for _ in range(4):
         for cached in cached_heads.values():
             cached.tasks.popleft()
     head_cache.taken(dict.fromkeys(cached_heads, 4))
     rows.read.clear()
 
-    await head_cache.fill(KEEPS, range(1, 101), 100, NOW)
+    await head_cache.fill(KEEPS, set(range(1, 101)), 100, NOW)
 
     assert rows.read == []

@@ -11,27 +11,22 @@ from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.tasks import ClaimKey, RunKey, Task
 from treadle_server.engine.dispatch.assignments import Assignments, keep_keyed
-from treadle_server.engine.dispatch.fairness import LaneHead, Turns, capacities_for, match, serves
-from treadle_server.engine.dispatch.head_cache import HeadCache, behind
+from treadle_server.engine.dispatch.fairness import LaneHead, ServiceOrders, capacities_for, match
+from treadle_server.engine.dispatch.head_cache import CachedHead, HeadCache, behind
+from treadle_server.engine.dispatch.known_lanes import KnownLanes
 from treadle_server.engine.dispatch.slots import Capacity, Demand, WaitingClaim, WorkerSlot
 from treadle_server.engine.hub import Change
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import hot
 from treadle_server.store.transaction.counts import CountKey, count_change, count_key
 from treadle_server.store.transaction.gates import close_gate, open_gate
-from treadle_server.store.transaction.heads import Claimable, claimable_lanes, lock_claims, waiting_lanes, weights_held
+from treadle_server.store.transaction.heads import lock_claims, waiting_lanes, weights_held
 
 Freed = tuple[WorkerSlot, RunKey, int]
 """A run's weight that its worker has free again."""
 
 MOST_HEADS = 500
 """Tasks that one round of a transaction hands out of one lane at most."""
-
-Served = tuple[frozenset[int], str | None]
-"""What demands of a kind take from: the jobs that they serve, and the pool in which they are."""
-
-MOST_KINDS = 100
-"""Kinds of demands of which it is remembered which lanes they take from."""
 
 MOST_ROUNDS = 10
 """How often one transaction reads on behind what limits shut out of the heads, each time twice as much."""
@@ -47,13 +42,9 @@ class Dispatcher:
         self._slots: deque[WorkerSlot] = deque()
         self._slot_counts: Counter[WorkerId] = Counter()
         self._waiting: list[WaitingClaim] = []
-        self._turns = Turns()
+        self._orders = ServiceOrders()
         self.head_cache = HeadCache()
-        self._lanes: dict[int, Claimable] = {}
-        self._open: set[int] = set()
-        """Lanes of which it is known that they may be claimed from."""
-        self._served: dict[Served, set[int]] = {}
-        """Which of the known lanes demands of a kind take from: there may be ten thousand, and few that are new."""
+        self._lanes = KnownLanes()
         self._holder: dict[RunKey, WorkerSlot] = {}
         self._ready: set[int] = set()
         self._met: set[int] = set()
@@ -267,23 +258,28 @@ class Dispatcher:
 
         Return whether limits shut out some of what was read while somebody has room: behind it more may be found.
         """
-        wanted = self._wanted(demands)
-        heads = await self._heads(tx, wanted, demands, now, times) if wanted else []
-        if not heads:
+        wanted = self._lanes.may_be_served(self._ready, demands)
+        limited = await self._read_heads(tx, wanted, demands, now, times) if wanted else None
+        if limited is None:
             return False
-        gate = await open_gate(tx, (task for head in heads if head.may_have_limits for task in head.all_tasks), now)
+        before = {head.lane.id: len(head.tasks) for head in limited}
+        gate = await open_gate(tx, (task for head in limited for task in head.all_tasks), now)
         opened: set[int] = set()
-        await self._claim(tx, assignments, match(heads, demands, self._turns, gate), now)
+        matched = match(self._orders, demands, gate)
+        await self._claim(tx, assignments, matched, now)
         if gate is not None:
             decision = await close_gate(tx, gate, now)
             opened = decision.lanes
             assignments.shifted |= decision.shifted
             assignments.note_opening(decision.opens_at)
-        self.head_cache.taken({head.lane.id: head.taken for head in heads if head.taken})
-        self._found_empty({head.lane.id for head in heads if head.is_all and not head.tasks})
+        taken = Counter(task.lane for _, task in matched)
+        taken |= {head.lane.id: before[head.lane.id] - len(head.tasks) for head in limited}
+        self.head_cache.taken(taken)
+        touched = [self._orders.heads[lane] for lane in taken]
+        self._found_empty({head.lane.id for head in touched if head.is_all and not head.tasks})
         if assignments.given:
             # Not of a try in vain: two servers whose workers can't take what is there would wake each other for ever.
-            assignments.left = {head.lane.id for head in heads if head.tasks}
+            assignments.left = set() if tx.is_exclusive else self._ready & wanted
             self._news = True
         self._ready |= opened
         assignments.left |= opened
@@ -327,65 +323,41 @@ class Dispatcher:
             self._met |= strange
             self._strange -= strange
 
-    def _wanted(self, demands: list[Demand]) -> set[int]:
-        """Return the ready lanes that one of the demands takes from; a lane that is not known yet may be one."""
-        if not demands:
-            return set()
-        wanted = self._ready - self._lanes.keys()
-        for kind in {(demand.jobs, demand.pool) for demand in demands}:
-            wanted |= self._ready & self._served_by(kind)
-        return wanted
-
-    def _served_by(self, kind: Served) -> set[int]:
-        """Return which of the known lanes demands of this kind take from."""
-        if kind not in self._served:
-            if len(self._served) >= MOST_KINDS:
-                self._served.clear()
-            self._served[kind] = {number for number, known in self._lanes.items() if serves(*kind, known.lane)}
-        return self._served[kind]
-
-    async def _heads(
+    async def _read_heads(
         self, tx: Tx, wanted: set[int], demands: list[Demand], now: datetime, times: int
-    ) -> list[LaneHead]:
-        found = await self._claimable(tx, wanted)
+    ) -> list[LaneHead] | None:
+        """Read what is not known of the heads of the wanted lanes; return those in which tasks may have limits.
+
+        None when nothing is claimable in any.
+        """
+        found = await self._lanes.claimable(tx, wanted)
         # What is paused or deleted is woken when that changes.
         self._found_empty(wanted - found)
         # Of those that were not known some may be served by nobody who asks.
-        served = set().union(*(self._served_by((demand.jobs, demand.pool)) for demand in demands)) & found
+        served = self._lanes.served_by(demands) & found
         most = min(MOST_HEADS, times * sum(_appetite(demand) for demand in demands))
         cached_heads = await self.head_cache.fill(tx, served, most, now)
+        self._found_empty({lane for lane, cached in cached_heads.items() if not cached.tasks})
         least = min(demand.capacity for demand in demands)
         heavy = {lane: cached for lane, cached in cached_heads.items() if cached.heaviest > least}
         capacities = {lane: capacities_for(self._lanes[lane].lane, demands) for lane in heavy}
         light = await behind(tx, heavy, capacities, most, now)
-        self._found_empty({lane for lane, cached in cached_heads.items() if not cached.tasks})
-        found_behind = (
-            (self._lanes[lane], cached, light.get(lane, {})) for lane, cached in cached_heads.items() if cached.tasks
-        )
+        changed = heavy | {lane: cached for lane, cached in cached_heads.items() if cached.is_changed}
+        heads = [self._head(lane, cached, light.get(lane, {})) for lane, cached in changed.items()]
+        self._orders.tell(heads)
         # What lasts has no limits: it need not be looked through for each claim.
-        return [
-            LaneHead(
-                one.lane, one.lane.room or one.room, cached.tasks, behind_it,
-                is_all=cached.is_all, may_have_limits=bool(behind_it) or not cached.is_lasting,
-            )
-            for one, cached, behind_it in found_behind
-        ]  # fmt: skip
+        limited = [head for head in heads if head.light or not changed[head.lane.id].is_lasting]
+        return limited if any(cached.tasks for cached in cached_heads.values()) else None
 
-    async def _claimable(self, tx: Tx, wanted: set[int]) -> set[int]:
-        """Return those of the lanes that may be claimed from, as they are remembered if all of them are."""
-        if wanted <= self._open:
-            return wanted
-        found = await claimable_lanes(tx, wanted)
-        self._lanes |= {one.lane.id: one for one in found}
-        for kind, lanes in self._served.items():
-            lanes.update(one.lane.id for one in found if serves(*kind, one.lane))
-        numbers = {one.lane.id for one in found}
-        self._open |= numbers
-        return numbers
+    def _head(self, lane: int, cached: CachedHead, light: dict[int, deque[Task]]) -> LaneHead:
+        one = self._lanes[lane]
+        cached.is_changed = False
+        return LaneHead(one.lane, one.lane.room or one.room, cached.tasks, light, is_all=cached.is_all)
 
     def forget_lanes(self) -> None:
         """Read anew what may be claimed: a job was changed, or something may have been by another writer."""
-        self._open.clear()
+        self._lanes.forget()
+        self._orders.clear()
         self.head_cache.clear()
 
     def deliver(self, assignments: Assignments, at: float) -> list[Demand]:

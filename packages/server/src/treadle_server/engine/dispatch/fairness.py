@@ -4,12 +4,12 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from heapq import heapify, heappop, heapreplace
 from itertools import chain
 
 from treadle_server.domain.jobs import Lane
 from treadle_server.domain.limits import Gate
 from treadle_server.domain.tasks import Task
+from treadle_server.engine.dispatch.lazy_heap import LazyHeap
 from treadle_server.engine.dispatch.slots import Demand
 
 Group = tuple[int, str]
@@ -20,6 +20,12 @@ GroupKey = tuple[int, int, int]
 
 RoomKey = tuple[int, int, int, int]
 """A room's place: the urgency of its first group, when the room was served, and what tells equals apart."""
+
+Kind = tuple[frozenset[int], str | None, int]
+"""Demands that are served alike: by their jobs, their pool and their capacity."""
+
+MOST_KINDS = 100
+"""Kinds of demands whose order is kept."""
 
 
 @dataclass(slots=True)
@@ -49,10 +55,6 @@ class LaneHead:
     """By capacity: where all `tasks` are too heavy for it, those behind them that are not."""
     is_all: bool = True
     """Whether there are no more claimable tasks in the lane than these."""
-    may_have_limits: bool = True
-    """Whether tasks that count against limits may be among them."""
-    taken: int = 0
-    """How many of `tasks` were taken out."""
     group: Group = field(init=False)
     """Within it the order is strict."""
 
@@ -79,13 +81,11 @@ class LaneHead:
         """Take the task out."""
         if self.tasks[0] is task:
             self.tasks.popleft()
-            self.taken += 1
             return
         for tasks in (self.tasks, *self.light.values()):
             for i, other in enumerate(tasks):
                 if other.seq == task.seq:
                     del tasks[i]
-                    self.taken += tasks is self.tasks
                     break
 
 
@@ -106,57 +106,38 @@ def capacities_for(lane: Lane, demands: Iterable[Demand]) -> set[int]:
 class ServiceOrder:
     """The heads of the lanes that demands of one kind serve, in the order in which they are served.
 
-    A heap of rooms, and in each a heap of groups. Only who was served moves, and always back: so an entry is looked
-    at anew when it comes to the top, and a pick among n groups costs O(log n), with any number of jobs.
+    A heap of rooms, and in each a heap of groups. Only who was served moves, and always back: so a pick among n groups
+    costs O(log n), with any number of jobs. It stands from one claim to the next, and is told what was read.
     """
 
-    def __init__(self, heads: Iterable[LaneHead], capacity: int, turns: Turns) -> None:
+    def __init__(self, capacity: int, turns: Turns) -> None:
         self._capacity = capacity
         self._turns = turns
-        self._only: LaneHead | None = None
-        """The only head, when there is but one: then there are no turns to take."""
-        self._heads: dict[Group, list[LaneHead]] = defaultdict(list)
-        self._groups: dict[str, list[tuple[GroupKey, Group]]] = defaultdict(list)
-        for head in heads:
-            self._heads[head.group].append(head)
-        if len(self._heads) == 1 and len(members := next(iter(self._heads.values()))) == 1:
-            self._only = members[0]
-            return
-        for group, members in self._heads.items():
-            if (key := self._key(group)) is not None:
-                self._groups[members[0].room].append((key, group))
-        for groups in self._groups.values():
-            heapify(groups)
-        self._rooms = [(place, room) for room in self._groups if (place := self._room_key(room)) is not None]
-        heapify(self._rooms)
+        self._heads: dict[Group, dict[int, LaneHead]] = defaultdict(dict)
+        self._groups: dict[str, LazyHeap[Group, GroupKey]] = {}
+        self._rooms: LazyHeap[str, RoomKey] = LazyHeap(self._room_key)
+
+    def tell(self, head: LaneHead) -> None:
+        """Look anew at a lane's head: it was not known, or its first task may be another one."""
+        self._heads[head.group][head.lane.id] = head
+        if head.room not in self._groups:
+            self._groups[head.room] = LazyHeap(self._key)
+        self._groups[head.room].tell(head.group)
+        self._rooms.tell(head.room)
 
     def first(self) -> tuple[LaneHead, Task] | None:
         """Return the task whose turn it is, and the head it stands in."""
-        if self._only is not None:
-            return self._first_of(self._only)
-        while self._rooms:
-            key, room = self._rooms[0]
-            now = self._room_key(room)
-            if now is None:
-                heappop(self._rooms)
-            elif now != key:
-                heapreplace(self._rooms, (now, room))
-            else:
-                return self._first_in_group(self._groups[room][0][1])
-        return None
+        room = self._rooms.only or self._rooms.first()
+        if room is None:
+            return None
+        group = self._groups[room].only or self._groups[room].first()
+        return None if group is None else self._first_in_group(group)
 
     def _room_key(self, room: str) -> RoomKey | None:
         groups = self._groups[room]
-        while groups:
-            key, group = groups[0]
-            now = self._key(group)
-            if now is None:
-                heappop(groups)
-            elif now != key:
-                heapreplace(groups, (now, group))
-            else:
-                return (key[0], self._turns.rooms.get(room, 0), key[1], key[2])
-        return None
+        group = groups.first()
+        key = None if group is None else groups.key_of(group)
+        return None if key is None else (key[0], self._turns.rooms.get(room, 0), key[1], key[2])
 
     def _key(self, group: Group) -> GroupKey | None:
         found = self._first_in_group(group)
@@ -165,8 +146,9 @@ class ServiceOrder:
     def _first_in_group(self, group: Group) -> tuple[LaneHead, Task] | None:
         heads = self._heads[group]
         if len(heads) == 1:
-            return self._first_of(heads[0])
-        found = [one for head in heads if (one := self._first_of(head)) is not None]
+            [head] = heads.values()
+            return self._first_of(head)
+        found = [one for head in heads.values() if (one := self._first_of(head)) is not None]
         return min(found, key=lambda one: _in_queue(one[1])) if found else None
 
     def _first_of(self, head: LaneHead) -> tuple[LaneHead, Task] | None:
@@ -174,29 +156,53 @@ class ServiceOrder:
         return None if task is None else (head, task)
 
 
-def match(
-    heads: Sequence[LaneHead], demands: Sequence[Demand], turns: Turns, gate: Gate | None = None
-) -> list[tuple[Demand, Task]]:
+class ServiceOrders:
+    """The heads of all lanes, and the order of each kind of demand among those that it serves."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.heads: dict[int, LaneHead] = {}
+        self._orders: dict[Kind, ServiceOrder] = {}
+
+    def tell(self, heads: Iterable[LaneHead]) -> None:
+        """Look anew at heads that were read, or that were changed in another way than by a claim."""
+        for head in heads:
+            self.heads[head.lane.id] = head
+            for (jobs, pool, _), order in self._orders.items():
+                if serves(jobs, pool, head.lane):
+                    order.tell(head)
+
+    def order_of(self, demand: Demand) -> ServiceOrder:
+        """Return the order in which the demand is served."""
+        kind = (demand.jobs, demand.pool, demand.capacity)
+        order = self._orders.get(kind)
+        if order is None:
+            if len(self._orders) >= MOST_KINDS:
+                self._orders.clear()
+            order = self._orders[kind] = ServiceOrder(demand.capacity, self.turns)
+            for head in self.heads.values():
+                if serves(demand.jobs, demand.pool, head.lane):
+                    order.tell(head)
+        return order
+
+    def clear(self) -> None:
+        """Forget all heads, but not whose turn it is."""
+        self.heads.clear()
+        self._orders.clear()
+
+
+def match(orders: ServiceOrders, demands: Sequence[Demand], gate: Gate | None = None) -> list[tuple[Demand, Task]]:
     """Hand the heads' tasks to the demands, one at a time and the demands in turn, until one side has no more.
 
     A task heavier than a worker's whole capacity is left to another worker; one that only does not fit now is waited
-    for: the worker gets nothing else before it (E5). Tasks are taken out of `heads`; when one of which more is to be
-    read runs dry, for one of the demands at least, the rest waits for the next call, since what stands there may come
-    before what is left. What the `gate` does not admit is passed over, and taken out too.
+    for: the worker gets nothing else before it (E5). Tasks are taken out of their heads; when one of which more is to
+    be read runs dry, for one of the demands at least, the rest waits for the next call, since what stands there may
+    come before what is left. What the `gate` does not admit is passed over, and taken out too.
     """
     given: list[tuple[Demand, Task]] = []
-    orders: dict[tuple[frozenset[int], str | None, int], ServiceOrder] = {}
-    unfilled: deque[tuple[Demand, ServiceOrder]] = deque()
+    # Who asks is given as much as it can take: a minimum says when it asks, not how much it gets (E6).
+    unfilled = deque((demand, orders.order_of(demand)) for demand in demands if demand.room() > 0)
     capacities: dict[int, set[int]] = {}
-    for demand in demands:
-        # Who asks is given as much as it can take: a minimum says when it asks, not how much it gets (E6).
-        if demand.room() <= 0:
-            continue
-        kind = (demand.jobs, demand.pool, demand.capacity)
-        if kind not in orders:
-            served = [head for head in heads if serves(demand.jobs, demand.pool, head.lane)]
-            orders[kind] = ServiceOrder(served, demand.capacity, turns)
-        unfilled.append((demand, orders[kind]))
 
     def runs_dry(head: LaneHead) -> bool:
         if head.is_all:
@@ -229,7 +235,7 @@ def match(
         if gate is not None:
             gate.take(task)
         demand.reserve(task)
-        turns.served(head.room, head.group)
+        orders.turns.served(head.room, head.group)
         given.append((demand, task))
         if runs_dry(head):
             break

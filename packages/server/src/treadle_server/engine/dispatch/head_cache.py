@@ -30,7 +30,7 @@ MOST_BYTES = 1024 * 1024
 """Characters of payload that are kept of one lane; what is larger is read when it is claimed."""
 
 MOST = 20_000
-"""Tasks that are kept in all, about 30 MB without their payloads."""
+"""Tasks that are kept in all, about 30 MB without their payloads; two of each lane are kept, however many there are."""
 
 MOST_BYTES_IN_ALL = 32 * MOST_BYTES
 """Characters of payload that are kept in all."""
@@ -66,6 +66,8 @@ class CachedHead:
     """Whether it may be kept for the next claim: not where targets or limits block and free tasks by themselves."""
     wanted: int = 0
     """Tasks that the last claim might have taken of it."""
+    is_changed: bool = True
+    """Whether it is another one than the last claim left."""
 
     @property
     def is_short(self) -> bool:
@@ -74,6 +76,7 @@ class CachedHead:
 
     def add(self, task: Task) -> None:
         """Put a task at the end."""
+        self.is_changed = True
         self.tasks.append(task)
         self.last = task
         self.heaviest = max(self.heaviest, task.weight)
@@ -85,7 +88,7 @@ class CachedHead:
     def go_on_with(self, tasks: Sequence[Task], *, is_all: bool) -> None:
         """Put at the end what was read behind it."""
         self.size = sum(len(task.payload) for task in self.tasks)
-        self.is_all = is_all
+        self.is_all, self.is_changed = is_all, True
         for task in tasks:
             self.add(task)
 
@@ -136,7 +139,7 @@ class HeadCache:
             elif not cached.is_all:
                 continue
             elif len(cached.tasks) >= MOST_OF_LANE:
-                cached.is_all = False
+                cached.is_all, cached.is_changed = False, True
             else:
                 # Its own object: the submitter is told of the task as it was before its claim.
                 cached.add(Task(*flush.task_values(task)))
@@ -162,15 +165,20 @@ class HeadCache:
                 short.append(lane)
         if short:
             wanted = max(ahead.get(lane, share) for lane in short)
+            room = self._room() // len(short)
             # Where nothing is kept, each row that is read in vain is a row that is locked in vain.
-            depth = max(LEAST_READ, 4 * wanted) if tx.is_exclusive else wanted
-            parts = PARTS if tx.is_exclusive and len(short) >= PARTS else 1
+            depth = max(wanted, min(max(LEAST_READ, 4 * wanted), room)) if tx.is_exclusive else wanted
+            parts = PARTS if tx.is_exclusive and min(len(short), depth) >= PARTS else 1
             for part in range(parts):
                 found |= await self._read(tx, short[part::parts], depth + depth * part // parts, most, now)
             self._has_grown = True
             for lane in short:
                 found[lane].wanted = max(found[lane].wanted, ahead.get(lane, share))
         return found
+
+    def _room(self) -> int:
+        """Return how many more tasks may be kept."""
+        return MOST - sum(len(one.tasks) for one in self._heads.values())
 
     def _is_kept(self, lane: int, now: datetime) -> bool:
         """Return whether what is left of the lane's head holds, and so much can be kept behind it as claims take."""
@@ -238,7 +246,7 @@ class HeadCache:
             self._has_grown = False
             cached_heads = self._heads.values()
             if (
-                sum(len(one.tasks) for one in cached_heads) > MOST
+                self._room() < min(0, MOST - 2 * len(self._asked))
                 or sum(one.size for one in cached_heads) > MOST_BYTES_IN_ALL
             ):
                 self.clear()
