@@ -278,9 +278,10 @@ class Dispatcher:
         touched = [self._orders.heads[lane] for lane in taken]
         self._found_empty({head.lane.id for head in touched if head.is_all and not head.tasks})
         if assignments.given:
-            # Not of a try in vain: two servers whose workers can't take what is there would wake each other for ever.
-            assignments.left = set() if tx.is_exclusive else self._ready & wanted
             self._news = True
+            if not tx.is_exclusive:
+                # Not of a try in vain: servers whose workers can't take what is there would wake each other for ever.
+                assignments.left = {lane for lane, head in self._orders.heads.items() if lane in wanted and head.tasks}
         self._ready |= opened
         assignments.left |= opened
         is_shut = gate is not None and bool(gate.shut)
