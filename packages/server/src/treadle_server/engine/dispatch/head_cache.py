@@ -30,7 +30,13 @@ MOST_BYTES = 1024 * 1024
 """Characters of payload that are kept of one lane; what is larger is read when it is claimed."""
 
 MOST = 20_000
-"""Tasks that are kept in all, about 30 MB without their payloads; two of each lane are kept, however many there are."""
+"""Tasks that are kept in all, about 30 MB without their payloads, or `LEAST_OF_LANE` of each lane if that is more."""
+
+LEAST_OF_LANE = 4
+"""Tasks of each lane that are kept, however many lanes there are: a claim may leave one, and two are read behind it.
+
+With fewer a claim among ten thousand queues read all of them anew: 60,000 tasks in 9,990 queues went at 900 a second.
+"""
 
 MOST_BYTES_IN_ALL = 32 * MOST_BYTES
 """Characters of payload that are kept in all."""
@@ -246,7 +252,7 @@ class HeadCache:
             self._has_grown = False
             cached_heads = self._heads.values()
             if (
-                self._room() < min(0, MOST - 2 * len(self._asked))
+                self._room() < min(0, MOST - LEAST_OF_LANE * len(self._asked))
                 or sum(one.size for one in cached_heads) > MOST_BYTES_IN_ALL
             ):
                 self.clear()
