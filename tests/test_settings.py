@@ -46,6 +46,13 @@ def refused(directory: Path, *words: str, **environment: str) -> str:
         ("postgresql://me:secret@host:port/x", "'postgresql://me:***@host:port/x' can't be read"),
         ("mysql://localhost/x", "use sqlite or postgresql"),
         ("sqlite:////dev/null/x.db", "/dev/null can't be used"),
+        ("sqlite://", "'sqlite://' names no file"),
+        ("sqlite:///:memory:", "'sqlite:///:memory:' names no file"),
+        (
+            "sqlite:///file:x.db?uri=true",
+            "names no file, in which SQLite's database has to stand: write sqlite:///path",
+        ),
+        ("sqlite://x.db", "'sqlite://x.db' names no file"),
     ],
 )
 def test_a_database_that_is_none(tmp_path: Path, command: str, url: str, word: str) -> None:

@@ -1,6 +1,7 @@
 """Databases that can't be reached or read, or would lose what they acknowledge; and that looking changes nothing."""
 
 import hashlib
+import os
 import socket
 import sqlite3
 import subprocess
@@ -66,6 +67,16 @@ def test_a_journal_that_stops_the_writer_is_found(examined: Examine, spoilt_url:
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_a_file_that_may_not_be_written_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: real(path, mode) and Path(path).suffix != ".db")
+
+    [finding] = examined()["database"]
+
+    assert (finding.grade, "may not be written" in finding.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
 def test_an_sqlite_that_is_too_old_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 37, 2))
 
@@ -73,12 +84,12 @@ def test_an_sqlite_that_is_too_old_is_found(examined: Examine, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
-def test_tasks_in_memory_are_told_to_be_lost(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_in_memory_is_told_to_be_none(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TREADLE_DATABASE_URL", "sqlite:///:memory:")
 
     [finding] = examined()["database"]
 
-    assert (finding.grade, "in memory" in finding.detail) == ("warn", True)
+    assert (finding.grade, "names no file" in finding.detail) == ("fail", True)
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)

@@ -29,7 +29,11 @@ def found(monkeypatch: pytest.MonkeyPatch, told: os.statvfs_result) -> Finding:
     [
         (statvfs(), "ok", "50 GB of 100 GB are free"),
         (statvfs(free=GB // 2), "warn", "512 MB of 100 GB are free.*soon full"),
-        (statvfs(free=disk.TOO_LITTLE - 4096), "fail", "it is full"),
+        (
+            statvfs(free=disk.TOO_LITTLE - 4096),
+            "fail",
+            "100 MB of 100 GB.* too little; submits are answered 503 when it is full",
+        ),
         (statvfs(free=0), "fail", "0 bytes of 100 GB"),
         (statvfs(files=10), "warn", "only 10 files can be made"),
         (statvfs(files=0), "fail", "no file can be made"),
@@ -44,6 +48,16 @@ def test_a_disk_without_room_is_found_f8(
     assert finding.grade == grade
     assert pytest.raises(AssertionError, match=words).matches(AssertionError(finding.detail))
     assert bool(finding.advice) == (grade != "ok")
+
+
+def test_a_directory_in_which_nothing_can_be_written_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As the system answers for a disk that has failed, which it takes for writing still by its flags.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path or not mode & os.W_OK)
+
+    [finding] = disk.look("the data directory", tmp_path)
+
+    assert isinstance(finding, Finding)
+    assert (finding.grade, finding.detail) == ("fail", f"nothing can be written to the data directory {tmp_path}")
 
 
 def test_a_directory_that_is_not_there_yet_is_looked_at_where_it_will_be(tmp_path: Path) -> None:

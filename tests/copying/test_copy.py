@@ -240,7 +240,7 @@ async def test_a_database_is_not_copied_onto_itself(make: Make, kind: str) -> No
     ("source", "error", "reason"),
     [
         ("sqlite:///{}/nowhere.db", ValidationFailed, r"there is no database .*nowhere\.db"),
-        ("sqlite://", ValidationFailed, "a database in memory can't be copied"),
+        ("sqlite://", ValidationFailed, "names no file"),
         ("sqlite:///{}/text.db", StoreUnavailable, "the database's file is none of SQLite's"),
         ("mysql://x/y", ValidationFailed, "is not a database that Treadle knows"),
     ],

@@ -27,10 +27,20 @@ def test_a_file_has_one_server_at_a_time_and_another_one_after_it_e8(tmp_path: P
         pass
 
 
-@pytest.mark.parametrize("url", ["postgresql://127.0.0.1/x", "sqlite://", "sqlite:///:memory:"])
-def test_a_database_that_is_no_file_needs_nobody_to_be_alone_e8(url: str) -> None:
-    with hold_lock(make_url(url)), hold_lock(make_url(url)):
+def test_postgresql_needs_nobody_to_be_alone_e8() -> None:
+    url = make_url("postgresql://127.0.0.1/x")
+    with hold_lock(url), hold_lock(url):
         pass
+
+
+def test_a_lock_that_can_t_be_made_is_told_with_what_to_look_at(tmp_path: Path) -> None:
+    (tmp_path / "treadle.db-server").mkdir()
+
+    with (
+        pytest.raises(ValidationFailed, match=r"db-server, which keeps .* \(Is a directory\): look at the disk"),
+        hold_lock(make_url(f"sqlite:///{tmp_path / 'treadle.db'}")),
+    ):
+        pytest.fail("nothing was locked")
 
 
 async def test_a_second_server_on_the_file_says_what_to_do_and_the_first_goes_on_e8(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Whether the database is reached, and how it is read: in one snapshot, by a connection that can change nothing."""
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -14,6 +15,7 @@ from sqlalchemy.pool import NullPool
 from treadle.wire.findings import Check, Finding, Seen
 from treadle_server.checkup import counts, disk, postgres, schema, snapshots
 from treadle_server.store.connections import postgres_engine
+from treadle_server.store.sqlite.places import file_of
 
 Examine = Callable[[Connection], list[Finding]]
 
@@ -26,10 +28,7 @@ STATEMENT_TIMEOUT = 60_000
 
 def of_sqlite(url: URL, data_dir: Path) -> Seen:
     """Look at SQLite's file, and return what else there is to look at in it."""
-    if not url.database or url.database == ":memory:":
-        return [Finding("database", "warn", "SQLite in memory: everything is gone with the server",
-                        "set TREADLE_DATABASE_URL to sqlite:///PATH")]  # fmt: skip
-    path = Path(url.database)
+    path = file_of(url)
     if not path.exists():
         return [Finding("database", "ok", f"there is no {path} yet: no server has started here")]
     seen: list[Finding | Check] = []
@@ -45,6 +44,8 @@ def of_sqlite(url: URL, data_dir: Path) -> Seen:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         needed = ".".join(map(str, OLDEST_SQLITE))
         return [*seen, Finding("database", "fail", f"{told}: {needed} is needed", "take a Python with a newer SQLite")]
+    if not os.access(path, os.W_OK):
+        return [*seen, Finding("database", "fail", f"{told}: it may not be written", "look at its permissions")]
     if tables and not _has_log(path) and not _is_in_wal_mode(path):
         advice = "start a server, which sets it; on a network's disk it can't be set: move the file"
         means = f"{told}: its journal is not WAL, so that readers stop the writer"

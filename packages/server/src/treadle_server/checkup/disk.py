@@ -7,7 +7,7 @@ from treadle.wire.findings import Finding, Seen
 
 MIB = 1024**2
 TOO_LITTLE = 100 * MIB
-"""Free bytes below which it is full: SQLite's log alone may take 16 MiB, and what is submitted comes at once."""
+"""Free bytes below which it is as good as full: SQLite's log alone may take 16 MiB, and submits come at once."""
 
 LITTLE = 1024 * MIB
 """Free bytes below which it is soon full."""
@@ -33,8 +33,11 @@ def look(name: str, path: Path) -> Seen:
     if found.f_flag & READ_ONLY:
         return [Finding("disk", "fail", f"the disk of {name} {path} is mounted read-only: nothing can be written",
                         "look at the kernel's log (dmesg) for why, and mount it for writing")]  # fmt: skip
+    if not os.access(place, os.W_OK | os.X_OK):  # after an error of the disk too, which no flag tells
+        return [Finding("disk", "fail", f"nothing can be written to {name} {place}",
+                        "look at its permissions, and at the kernel's log (dmesg): it may have failed")]  # fmt: skip
     if free < TOO_LITTLE:
-        return [Finding("disk", "fail", f"{told}: it is full, and submits are answered 503", _ROOM)]
+        return [Finding("disk", "fail", f"{told}: that is too little; submits are answered 503 when it is full", _ROOM)]
     if found.f_files and found.f_favail < FEW_FILES:
         grade, means = ("fail", "no file") if found.f_favail == 0 else ("warn", f"only {found.f_favail} files")
         return [Finding("disk", "fail" if grade == "fail" else "warn",

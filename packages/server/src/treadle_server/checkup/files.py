@@ -10,6 +10,7 @@ from treadle_server.errors import ValidationFailed
 from treadle_server.private import DIRECTORY, FILE, OTHERS
 from treadle_server.settings import Settings
 from treadle_server.store.connections import parse_url
+from treadle_server.store.sqlite.places import file_of
 
 MOST = 3
 """Files that are told by name."""
@@ -44,9 +45,9 @@ def _of_database(settings: Settings) -> list[Path]:
         url = parse_url(settings.database_url)
     except ValidationFailed:
         return []  # the look at the database says so
-    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+    if url.get_backend_name() != "sqlite":
         return []
-    path = Path(url.database).absolute()
+    path = file_of(url).absolute()
     if path.is_relative_to(settings.data_dir.absolute()):
         return []
     return sorted(path.parent.glob(f"{path.name}*"))

@@ -11,9 +11,10 @@ from treadle_server.copying.contents import TABLES, Row
 from treadle_server.copying.databases import DestinationDatabase, SourceDatabase
 from treadle_server.copying.digest import Digest, json_places
 from treadle_server.copying.postgres import PostgresDatabase, postgres_destination, postgres_source, refresh
-from treadle_server.copying.sqlite import path_of, sqlite_destination, sqlite_source
+from treadle_server.copying.sqlite import sqlite_destination, sqlite_source
 from treadle_server.errors import ValidationFailed
 from treadle_server.store.connections import parse_url
+from treadle_server.store.sqlite.places import file_of
 from treadle_server.store.store import failures_explained
 
 
@@ -114,6 +115,6 @@ def _destination(url: URL, source: SourceDatabase) -> AbstractAsyncContextManage
 def _check_apart(one: URL, other: URL) -> None:
     if (
         one.get_backend_name() == other.get_backend_name() == "sqlite"
-        and path_of(one).resolve() == path_of(other).resolve()
+        and file_of(one).resolve() == file_of(other).resolve()
     ):
         raise ValidationFailed("FROM and TO are the same database: name another one to copy to")

@@ -11,7 +11,8 @@ from treadle_server.copying.contents import Row, asynchronous, batched, check_em
 from treadle_server.errors import ValidationFailed
 from treadle_server.store.connections import sqlite_reader, sqlite_writer
 from treadle_server.store.migrations import check_current, upgrade
-from treadle_server.store.sqlite.lock import hold_lock
+from treadle_server.store.sqlite.lock import DatabaseInUse, hold_lock
+from treadle_server.store.sqlite.places import file_of
 
 SIDES = ("-wal", "-shm", "-journal")
 """What SQLite has beside a file."""
@@ -80,7 +81,7 @@ class SqliteDestination(SqliteSource):
 @asynccontextmanager
 async def sqlite_source(url: URL) -> AsyncIterator[SqliteSource]:
     """Open a file to be read; raises `ValidationFailed` when it is not there, in use, or of another revision."""
-    path = path_of(url)
+    path = file_of(url)
     if not path.is_file():
         raise ValidationFailed(f"there is no database {path}")
     with _alone(url), _connected(sqlite_reader(url).connect()) as connection:
@@ -94,7 +95,7 @@ async def sqlite_destination(url: URL) -> AsyncIterator[SqliteDestination]:
 
     Raises `ValidationFailed` when there is one that is in use, or has rows.
     """
-    path = path_of(url)
+    path = file_of(url)
     making = path.with_name(path.name + UNFINISHED)
     with _alone(url):
         if path.exists() and path.stat().st_size:
@@ -111,13 +112,6 @@ async def sqlite_destination(url: URL) -> AsyncIterator[SqliteDestination]:
             _put(making, path)
         finally:
             _remove(making)
-
-
-def path_of(url: URL) -> Path:
-    """Return the file of a URL; raises `ValidationFailed` for a database in memory."""
-    if not url.database or url.database == ":memory:":
-        raise ValidationFailed("a database in memory can't be copied, or copied to: name a file, sqlite:///path")
-    return Path(url.database)
 
 
 def _prepare(connection: Connection) -> None:
@@ -167,6 +161,6 @@ def _alone(url: URL) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             stack.enter_context(hold_lock(url))
-        except ValidationFailed:
+        except DatabaseInUse:
             raise ValidationFailed(f"a server, or another copy, uses {url.database}: stop it first") from None
         yield

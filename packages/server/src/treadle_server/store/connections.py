@@ -5,7 +5,6 @@ import socket
 from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -16,6 +15,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool, StaticPool
 
 from treadle_server.errors import ValidationFailed
 from treadle_server.private import make_directory, make_file
+from treadle_server.store.sqlite.places import file_of
 from treadle_server.store.sqlite.writer import MOST_TEXTS
 
 READERS = 4
@@ -32,7 +32,8 @@ def parse_url(text: str) -> URL:
 
     Accepts `sqlite:///path`, `postgresql://…`, and both with `+aiosqlite` or `+asyncpg`. PostgreSQL may have several
     hosts, as libpq's URLs: `postgresql://me@first:5432,second:5432/tasks?target_session_attrs=read-write`.
-    Raises `ValidationFailed` for any other database, for what is no URL, and for PostgreSQL when its driver is missing.
+    Raises `ValidationFailed` for any other database, for what is no URL, for SQLite that is no file, and for PostgreSQL
+    when its driver is missing.
     """
     try:
         url = make_url(_SEVERAL.sub(_as_parameters, text))
@@ -45,11 +46,23 @@ def parse_url(text: str) -> URL:
     drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
     if backend not in drivers:
         raise ValidationFailed(f"{url.drivername!r} is not a database that Treadle knows: use sqlite or postgresql")
+    if backend == "sqlite" and not _is_file(url):
+        # Each connection would have a database of its own in memory.
+        raise ValidationFailed(
+            f"{text!r} names no file, in which SQLite's database has to stand: write sqlite:///path, or sqlite:////path"
+            " where it begins at the root of the file system"
+        )
     if drivers[backend] == "postgresql+asyncpg" and find_spec("asyncpg") is None:
         raise ValidationFailed(
             "PostgreSQL needs asyncpg, which is not installed: pip install 'treadle-server[postgres]'"
         )
     return url.set(drivername=drivers[backend])
+
+
+def _is_file(url: URL) -> bool:
+    """Return whether SQLite is to open a path: not one in memory, not a URI, and not `sqlite://path`, a host's name."""
+    path = url.database or ""
+    return not url.host and path not in {"", ":memory:"} and not path.startswith("file:")
 
 
 _SEVERAL = re.compile(
@@ -71,10 +84,9 @@ def sqlite_writer(url: URL) -> Engine:
 
     The file and its directory are made, for this user alone. Raises `ValidationFailed` when they can't be used.
     """
-    if url.database and url.database != ":memory:" and not url.database.startswith("file:"):
-        path, setting = Path(url.database), "--database-url or TREADLE_DATABASE_URL"
-        make_directory(path.parent, name="the database's directory", setting=setting)
-        make_file(path, name="the database", setting=setting)
+    path, setting = file_of(url), "--database-url or TREADLE_DATABASE_URL"
+    make_directory(path.parent, name="the database's directory", setting=setting)
+    make_file(path, name="the database", setting=setting)
     engine = create_engine(
         url.set(drivername="sqlite"),
         # SQLAlchemy leaves transactions to the writer.

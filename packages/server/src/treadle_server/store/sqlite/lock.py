@@ -8,15 +8,22 @@ from pathlib import Path
 from sqlalchemy.engine import URL
 
 from treadle_server.errors import ValidationFailed
+from treadle_server.private import FILE
+from treadle_server.store.sqlite.places import file_of
+
+
+class DatabaseInUse(ValidationFailed):
+    """Another process holds the lock."""
 
 
 @contextmanager
 def hold_lock(url: URL) -> Iterator[None]:
     """Keep other servers from an SQLite file during the block; the system lets go of it when the process ends.
 
-    Raises `ValidationFailed` when there is another one. PostgreSQL may have any number of servers.
+    Raises `DatabaseInUse` when there is another one, and `ValidationFailed` when the file that is locked can't be made.
+    PostgreSQL may have any number of servers.
     """
-    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+    if url.get_backend_name() != "sqlite":
         yield
         return
     try:
@@ -24,14 +31,20 @@ def hold_lock(url: URL) -> Iterator[None]:
     except ImportError:  # Windows has no such locks
         yield
         return
-    path = Path(f"{url.database}-server")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    path = Path(f"{file_of(url)}-server")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE)
+    except OSError as error:
+        raise ValidationFailed(
+            f"{path}, which keeps other servers from the database, can't be made or opened ({error.strerror or error}):"
+            " look at the disk, and at the permissions there"
+        ) from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValidationFailed(
+            raise DatabaseInUse(
                 f"another server uses {url.database} already: stop it, or give several servers one PostgreSQL"
                 " (TREADLE_DATABASE_URL)"
             ) from None

@@ -2,6 +2,13 @@
 
 from pathlib import Path
 
+from sqlalchemy.engine import URL
+
+
+def file_of(url: URL) -> Path:
+    """Return the path of SQLite's database, which every URL of it has that `parse_url` takes."""
+    return Path(url.database or "")
+
 
 class FilesMoved(OSError):
     """A file of the database was removed, or another one was put in its place."""
