@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from treadle.errors import ConnectionLost, StaleRun, ValidationFailed, problem_named
+from treadle.errors import ConnectionLost, StaleRun, StoreUnavailable, ValidationFailed, problem_named
+from treadle.worker import reports
 from treadle.worker.reports import KEPT_LINES, MUCH, Answer, ReportData, Reporter
 
 pytestmark = pytest.mark.anyio
@@ -66,6 +67,29 @@ async def test_a_lost_answer_is_followed_by_the_same_reports() -> None:
 
     assert batches[0] == batches[1]
     assert len(answered) == 1
+
+
+async def test_that_reports_wait_is_said_once_and_not_at_each_try(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A database that was away for an hour had each of its workers write a line a second."""
+    monkeypatch.setattr(reports, "PAUSE", 0.0)
+    tries: list[int] = []
+
+    def send(batch: list[ReportData]) -> list[int]:
+        tries.append(len(batch))
+        if len(tries) not in {4, 8}:
+            raise StoreUnavailable(problem_named("store-unavailable", "the disk is full"))
+        return [200] * len(batch)
+
+    async with reporting(send) as (reporter, _):
+        for _ in range(2):
+            reporter.add({**REF, "kind": "completed", "result": 1})
+            assert await reporter.flushed(5)
+
+    assert len(tries) == 8
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["reports wait: Store unavailable: the disk is full; trying again"] * 2, "once for each time"
 
 
 async def test_reports_that_go_again_go_before_those_that_came_meanwhile() -> None:

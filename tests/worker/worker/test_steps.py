@@ -51,6 +51,19 @@ def problem(name: str) -> Exception:
 AWAY = ["store-unavailable", "too-many-requests", "internal-server-error"]
 
 
+async def test_that_a_step_waits_is_said_once_and_not_at_each_try(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(steps, "delays", lambda: iter([0.0] * 9))
+    link = Busy(*(problem("store-unavailable") for _ in range(5)), {"item": None})
+    held = Held({"id": "t", "run_id": 0, "seconds_left": 60.0}, 0.0)
+
+    await keeper_at(link).receive(held, {"step": "approved", "occurrence": 0})
+
+    [record] = caplog.records
+    assert record.getMessage() == "a step waits: Store unavailable: not now; trying again"
+
+
 @pytest.mark.parametrize("ask", ["kept", "receive"])
 async def test_code_does_not_see_that_a_server_or_its_database_was_away(
     monkeypatch: pytest.MonkeyPatch, ask: str

@@ -13,8 +13,10 @@ from urllib.parse import urlsplit
 from pydantic_core import from_json, to_json
 
 from treadle.clock import monotonic
-from treadle.errors import TreadleError
+from treadle.errors import TreadleError, error_for
 from treadle.transport.bearer import Bearer, Way, bearer_of
+from treadle.transport.retries import QuietLog
+from treadle.wire.problems import Problem
 from treadle.worker.lease import BUSY_BEAT, Leases
 
 log: logging.Logger = logging.getLogger("treadle.worker")
@@ -45,6 +47,7 @@ class FallbackHeartbeat:
         self._bearer = bearer_of(token)
         self._worker_id = worker_id
         self._apply = apply
+        self._waits = QuietLog(log)
         self._stopping = threading.Event()
         self._connections: dict[Way, _PinnedConnection] = {}
         self._thread = threading.Thread(target=self._run, name="treadle-heartbeat", daemon=True)
@@ -74,7 +77,7 @@ class FallbackHeartbeat:
             try:
                 answer = self._patch(way, f"/v1/workers/{worker_id}", body)
             except (OSError, http.client.HTTPException, ValueError) as error:
-                log.warning("no heartbeat over HTTP at %s either: %s", way.url, error)
+                self._waits.say(f"no heartbeat over HTTP at {way.url} either: {error}", "trying again")
                 self._disconnect(way)
                 continue
             if answer is not None:
@@ -88,7 +91,7 @@ class FallbackHeartbeat:
             try:
                 yield from self._bearer.ways_now(url)
             except TreadleError as error:
-                log.warning("no heartbeat over HTTP at %s either: %s", url, error)
+                self._waits.say(f"no heartbeat over HTTP at {url} either: {error}", "trying again")
 
     def _patch(self, way: Way, path: str, body: bytes) -> dict[str, Any] | None:
         connection = self._connections.get(way)
@@ -99,8 +102,10 @@ class FallbackHeartbeat:
         response = connection.getresponse()
         content = response.read()
         if response.status != 200:
-            log.warning("a heartbeat over HTTP was answered %s: %s", response.status, content[:200])
+            said = _refusal(response.status, content)
+            self._waits.say(f"no heartbeat over HTTP at {way.url} either: {said}", "trying again")
             return None
+        self._waits.over()
         answer: dict[str, Any] = from_json(content)
         return answer
 
@@ -108,6 +113,14 @@ class FallbackHeartbeat:
         if (connection := self._connections.pop(way, None)) is not None:
             with suppress(OSError):
                 connection.close()
+
+
+def _refusal(status: int, content: bytes) -> str:
+    """Return what the server, or whoever stands in its place, says."""
+    try:
+        return str(error_for(Problem.model_validate_json(content)))
+    except ValueError:
+        return f"answered {status}: {content[:200]!r}"
 
 
 class _PinnedConnection(http.client.HTTPConnection):

@@ -21,6 +21,7 @@ from treadle.errors import (
     error_for,
 )
 from treadle.ids import RunKey
+from treadle.transport.retries import QuietLog
 from treadle.wire.problems import Problem
 
 log: logging.Logger = logging.getLogger("treadle.worker")
@@ -39,6 +40,9 @@ AT_ONCE = 2
 
 SOFT_DELAY = 0.2
 """Seconds that progress and log lines are gathered before they are sent."""
+
+PAUSE = 1.0
+"""Seconds before what the server could not take is sent again."""
 
 KEPT_LINES = 1000
 """Log lines of a run that wait to be sent; further ones push out the oldest, and the loss is told in their place."""
@@ -115,6 +119,7 @@ class Reporter:
         self._starts: dict[RunKey, ReportData] = {}
         """Starts that were not sent yet, and that nothing followed."""
         self._soft: dict[RunKey, _Soft] = {}
+        self._waits = QuietLog(log)
         self._wake = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -207,10 +212,11 @@ class Reporter:
         """Send a request; what could not be delivered waits again, in its place."""
         try:
             await self._deliver(batch)
+            self._waits.over()
         except NOT_NOW as error:
-            log.warning("reports wait: %s", error)
+            self._waits.say(f"reports wait: {error}", "trying again")
             self._again(batch)
-            await asyncio.sleep(1)
+            await asyncio.sleep(PAUSE)
         except WorkerNotFound:
             # The connection opens the worker anew; what it reports is judged by its run, not by its worker.
             self._again(batch)
@@ -222,7 +228,7 @@ class Reporter:
         except Exception:
             log.exception("reports hit a defect, and are sent again")
             self._again(batch)
-            await asyncio.sleep(1)
+            await asyncio.sleep(PAUSE)
         finally:
             self._flying -= 1
             self._wake.set()

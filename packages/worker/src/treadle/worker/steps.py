@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from treadle.errors import BadValue, ConnectionFailed, EncryptionError, PayloadTooLarge, ValidationFailed
-from treadle.transport.retries import delays
+from treadle.transport.retries import QuietLog, delays
 from treadle.worker.lease import Held
 from treadle.worker.reports import NOT_NOW, Reporter, log
 from treadle.worker.sealing import RunSealing
@@ -54,6 +54,7 @@ class StepKeeper:
         return None if answer["item"] is None else self._sealing.opened_step(held, answer["item"])
 
     async def _asked(self, ask: Callable[[], Awaitable[T]]) -> T:
+        quiet = QuietLog(log)
         for delay in delays():
             await self._reporter.online.wait()
             try:
@@ -62,6 +63,6 @@ class StepKeeper:
                 # The worker is opened anew, and `online` set again, before it can be asked again.
                 await asyncio.sleep(delay)
             except NOT_NOW as error:
-                log.warning("a step waits: %s", error)
+                quiet.say(f"a step waits: {error}", "trying again")
                 await asyncio.sleep(delay)
         raise AssertionError("the delays never end")

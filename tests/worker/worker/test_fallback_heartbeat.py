@@ -1,0 +1,75 @@
+"""What the heartbeat beside the loop says of a server that does not take it."""
+
+import http.server
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from treadle.worker.fallback_heartbeat import FallbackHeartbeat
+from treadle.worker.lease import Leases
+
+FULL = b'{"type": "/v1/problems/store-unavailable", "title": "Store unavailable", "status": 503, "detail": "no room"}'
+
+
+@contextmanager
+def answering(*answers: tuple[int, bytes]) -> Iterator[str]:
+    """Answer requests so, one after the other."""
+    left = iter(answers)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_PATCH(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            status, content = next(left)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Write nothing beside the test's own log."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+async def no_beat(_: object) -> dict[str, object]:
+    return {}
+
+
+def beat(url: str, times: int) -> None:
+    fallback = FallbackHeartbeat(Leases(no_beat), (url,), "token", worker_id=lambda: "w", apply=lambda *_: None)
+    for _ in range(times):
+        fallback._beat()
+    for way in list(fallback._connections):
+        fallback._disconnect(way)
+
+
+def test_what_a_server_refuses_is_said_once_until_it_takes_one(caplog: pytest.LogCaptureFixture) -> None:
+    """A server that was away for an hour had each of its workers with a run write a line a second."""
+    with answering((503, FULL), (503, FULL), (200, b"{}"), (503, FULL), (502, b"<html>"), (502, b"<html>")) as url:
+        beat(url, times=6)
+
+    said = [record.getMessage() for record in caplog.records]
+    full = f"no heartbeat over HTTP at {url} either: Store unavailable: no room; trying again"
+    assert said == [full, full, f"no heartbeat over HTTP at {url} either: answered 502: b'<html>'; trying again"]
+
+
+def test_a_server_that_is_not_there_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        beat(f"http://127.0.0.1:{taken.getsockname()[1]}", times=3)
+
+    [record] = caplog.records
+    assert "refused" in record.getMessage()
