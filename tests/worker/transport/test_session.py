@@ -2,11 +2,15 @@
 
 import asyncio
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_core import from_json, to_json
+from websockets.asyncio.server import ServerConnection, serve
 
-from tests.worker.fakes import echo, fake_server, session_to
+from tests.worker.conftest import settings_in
+from tests.worker.fakes import HELLO, echo, fake_server, session_to
 from treadle import Client, task
 from treadle.errors import (
     ConnectionFailed,
@@ -107,6 +111,28 @@ async def test_a_refused_token_ends_the_session_for_good() -> None:
         with pytest.raises(Unauthorized, match="revoked"):
             while True:
                 await session.call("ping")
+
+
+async def test_a_token_that_a_server_wrote_after_it_took_the_connection_is_shown_at_once(tmp_path: Path) -> None:
+    """Its first start takes connections before the token is there, and answers them when it is."""
+    settings = settings_in(tmp_path)
+
+    async def starting(ws: ServerConnection) -> None:
+        assert ws.request is not None
+        [hello] = from_json(await ws.recv())["items"]
+        if ws.request.headers.get("Authorization") == "Bearer first":
+            await ws.send(to_json({"items": [{"re": hello["n"], "ok": HELLO}]}), text=True)
+            async for message in ws:
+                [ping] = from_json(message)["items"]
+                await ws.send(to_json({"items": [{"re": ping["n"], "ok": {"time": "now"}}]}), text=True)
+        else:
+            settings.token_path.write_text("first")
+            await ws.close(4401, "send a token")
+
+    async with serve(starting, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+        async with Client(url, settings=settings) as client:
+            assert await client.ping() == {"time": "now"}
 
 
 async def test_problems_are_raised_as_their_exceptions() -> None:

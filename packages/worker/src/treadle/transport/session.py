@@ -27,7 +27,7 @@ from treadle.errors import (
     problem_of,
 )
 from treadle.transport.addresses import shuffled
-from treadle.transport.bearer import Bearer, Refusals, bearer_of
+from treadle.transport.bearer import Bearer, Refusals, Way, bearer_of
 from treadle.transport.dialing import MAX_FRAME, OPENING, close_error, dial, items_of
 from treadle.transport.older_servers import is_older, without
 from treadle.transport.retries import QuietLog, delays
@@ -236,9 +236,20 @@ class Session:
         return not isinstance(refusal, Unauthorized) or self._refusals.is_final()
 
     async def _dial(self, url: str) -> tuple[ClientConnection, dict[str, Any]]:
-        """Try the ways to one server; raises as `dial`."""
-        error: TreadleError = ConnectionFailed(url)
-        for way in await self._bearer.ways(url):
+        """Try the ways to one server, with the token that is there now; raises as `dial`."""
+        own = self._bearer.own()
+        try:
+            return await self._dial_by(await self._bearer.ways(url))
+        except Unauthorized:
+            # A server that starts for the first time takes connections before it has written its token, and answers
+            # them behind that.
+            if self._bearer.own() == own:
+                raise
+        return await self._dial_by(await self._bearer.ways(url))
+
+    async def _dial_by(self, ways: list[Way]) -> tuple[ClientConnection, dict[str, Any]]:
+        error: TreadleError = ConnectionFailed("there is no way to the server")
+        for way in ways:
             try:
                 return await dial(way, self._client)
             except ConnectionFailed as failed:
