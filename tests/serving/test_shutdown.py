@@ -1,6 +1,7 @@
 """A server that stops does not wait for ever: what is not answered by then is told so, and is no error of ours."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import signal
@@ -15,7 +16,9 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.chaos.processes import ServerProcess, stopped_at_the_end
 from tests.waiting import until
+from treadle_server.app import create_app
 from treadle_server.serving import server
+from treadle_server.settings import Settings
 from treadle_server.testing import Served, serve
 
 pytestmark = pytest.mark.anyio
@@ -108,6 +111,27 @@ async def test_a_session_that_does_not_end_in_time_is_ended(caplog) -> None:
             await connection.recv()
 
     assert errors(caplog) == []
+
+
+async def test_a_start_that_is_cancelled_ends_without_a_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by a Ctrl-C that comes before the server heeds signals: asyncio cancels what the command waits for."""
+    settings = Settings(data_dir=tmp_path, port=0)
+    serving_app = server.Server(create_app(settings), settings)
+    with contextlib.closing(server.listen("127.0.0.1", 0)) as listener:
+        serving = asyncio.ensure_future(serving_app.serve([listener]))
+        starting = asyncio.ensure_future(serving_app.until_started(serving))
+        await asyncio.sleep(0)
+
+        starting.cancel()
+        await asyncio.wait({starting})
+
+        is_done = serving.done()
+        serving.cancel()
+        await asyncio.wait({serving})
+    assert is_done
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_second_signal_ends_a_server_that_waits_for_a_request_without_a_traceback(tmp_path: Path) -> None:

@@ -202,14 +202,21 @@ class Server(uvicorn.Server):
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def until_started(self, serving: "asyncio.Task[None]") -> None:
-        """Return when requests are served, or when a signal stopped the start. Raises `NotStarted` when it failed."""
-        while not self.started:
-            if serving.done():
-                await serving
-                raise NotStarted("the server did not start; its log says why")
-            if self.should_exit:
+        """Return when requests are served, or when a signal stopped the start. Raises `NotStarted` when it failed.
+
+        Cancelled, as by a Ctrl-C that came before signals were this server's to heed, it ends the start too.
+        """
+        try:
+            while not (self.started or self.should_exit):
+                if serving.done():
+                    await serving
+                    raise NotStarted("the server did not start; its log says why")
+                await asyncio.sleep(0.005)
+        except asyncio.CancelledError:
+            self.should_exit = True
+            raise
+        finally:
+            if self.should_exit and not self.started:
                 # The database may be what keeps the start waiting: it is not waited for.
                 serving.cancel()
                 await asyncio.wait({serving})
-                return
-            await asyncio.sleep(0.005)
