@@ -29,6 +29,14 @@ def test_a_limit_is_set_listed_shown_and_deleted(command: Command, shop: Shop) -
     assert "there is no limit 'cli'" in command.refused("limits", "show", "cli")
 
 
+@pytest.mark.parametrize("group", ["limits", "schedules"])
+def test_what_lists_without_a_command_takes_the_options_of_list(command: Command, group: str) -> None:
+    assert command.read(group) == command.read(group, "list")
+    assert command.read(group, "--room", "lab", "--limit", "3")["limit"] == 3
+    assert command.said(group, "--room", "lab") == f"No {group} in lab.\n"
+    assert "[COMMAND] [ARGS]..." in command.said(group, "-h")
+
+
 def test_a_task_that_waits_for_a_rate_says_when_it_may_start(command: Command, shop: Shop) -> None:
     command.said("limits", "set", "slow", "--rate", "1/3600")
     first, second = (command.said("submit", shop.job, f"n={n}", "--limit", "slow=a").split()[0] for n in (1, 2))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import as_json, ask, at_most, duration, print_item, print_page, print_table, say
+from treadle.cli.show import ListedGroup, as_json, ask, at_most, duration, print_item, print_page, print_table, say
 
 if TYPE_CHECKING:
     from treadle.wire.limits import LimitItem, LimitKey, OnFull
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 _room = click.option("--room", default="@global", show_default=True, help="The room in which the limit stands.")
 
 
-@click.group(invoke_without_command=True)
-@click.pass_context
-def limits(ctx: click.Context) -> None:
-    """List limits over all workers, or set and delete them."""
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(show_list)
+@click.group(cls=ListedGroup, subcommand_metavar="[COMMAND] [ARGS]...")
+def limits() -> None:
+    """List limits over all workers, or set and delete them.
+
+    Without a COMMAND it lists, and takes the options of `list`.
+    """
 
 
 @limits.command("list")

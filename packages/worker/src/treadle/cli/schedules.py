@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli.show import (
+    ListedGroup,
     age,
     as_json,
     ask,
@@ -30,12 +31,12 @@ _room = click.option("--room", default="@global", show_default=True, help="The r
 _names = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 
 
-@click.group(invoke_without_command=True)
-@click.pass_context
-def schedules(ctx: click.Context) -> None:
-    """List recurring tasks, or set, pause, run and delete them."""
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(show_list)
+@click.group(cls=ListedGroup, subcommand_metavar="[COMMAND] [ARGS]...")
+def schedules() -> None:
+    """List recurring tasks, or set, pause, run and delete them.
+
+    Without a COMMAND it lists, and takes the options of `list`.
+    """
 
 
 @schedules.command("list")

@@ -24,6 +24,16 @@ as_json = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 at_most = click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
 
 
+class ListedGroup(click.Group):
+    """A group that lists when no sub-command is named: `treadle limits --json` is `treadle limits list --json`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; what begins with an option that is not for help means `list`."""
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
 def open_client(room: str | None = None) -> "Client":
     """Return a client that gives up at once: someone waits at the terminal."""
     from treadle.client.client import Client
