@@ -119,6 +119,14 @@ def test_artifacts_that_have_no_place(tmp_path: Path) -> None:
     assert "TREADLE_ARTIFACTS" in told
 
 
+@pytest.mark.parametrize("url", ["file://artifacts", "file://data/artifacts"])
+def test_artifacts_at_a_path_that_is_none(tmp_path: Path, url: str) -> None:
+    """The first was the current directory, the second `/artifacts`."""
+    told = refused(tmp_path, "server", "--port", "0", TREADLE_ARTIFACTS=url)
+
+    assert f"'{url}' has no path from the root on; write file:///path" in told
+
+
 def test_internal_jobs_without_taskiq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith(("treadle.internal", "examples"))]:
         monkeypatch.delitem(sys.modules, name)

@@ -534,6 +534,17 @@ def test_over_time_equal_steps_are_equal_distances_and_ticks_are_round(high: flo
     assert [scale.place(share * high) for share in (0, 0.25, 1)] == pytest.approx([0, 25, 100])
 
 
+@pytest.mark.parametrize("option", ["--json", "--svg"])
+def test_a_report_that_can_t_be_written_is_told_before_anything_is_measured(tmp_path: Path, option: str) -> None:
+    sizes = ("--scale", "0.002", "--repeats", "1", "--database", "sqlite", "--dir", tmp_path)
+
+    told = run_bench("drain", option, tmp_path / "none" / "file", *sizes, code=1)
+
+    assert told == (
+        f"Error: {tmp_path}/none/file can't be written (No such file or directory): look at its permissions and disk\n"
+    )
+
+
 def test_the_writer_commits_as_many_tasks_at_once_as_the_setting_says(tmp_path: Path) -> None:
     default = create_app(Settings(data_dir=tmp_path))
     single = create_app(Settings(data_dir=tmp_path, writer_max_rows=1))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkup.conftest import Examine
 from treadle.wire.findings import Finding
 from treadle_server.checkup import disk
 
@@ -73,3 +74,14 @@ def test_a_directory_that_is_not_there_yet_is_looked_at_where_it_will_be(tmp_pat
 )
 def test_bytes_are_told_in_their_largest_unit(count: int, words: str) -> None:
     assert disk.amount(count) == words
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_the_disk_of_artifacts_that_are_kept_elsewhere_is_looked_at_too(
+    examined: Examine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_ARTIFACTS", f"file://{tmp_path / 'elsewhere'}")
+
+    told = [finding.detail for finding in examined()["disk"]]
+
+    assert sum(f"of the directory of artifacts {tmp_path / 'elsewhere'}" in one for one in told) == 1

@@ -4,7 +4,6 @@ import asyncio
 import random
 from contextlib import AsyncExitStack
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from starlette.websockets import WebSocket
@@ -56,7 +55,7 @@ def settings() -> Settings:
 @cache
 def artifacts() -> Artifacts:
     """Return what nobody uses here."""
-    return Artifacts("memory://", Path("unused"))
+    return Artifacts("memory://", None)
 
 
 class Server:

@@ -45,3 +45,14 @@ def test_c10_an_artifact_is_never_saved_outside_of_the_directory(shop: Shop, com
 
     assert "outside" in said
     assert not (tmp_path / "x").exists()
+
+
+def test_a_directory_that_can_t_be_written_is_told_in_a_sentence(shop: Shop, command: Command, tmp_path: Path) -> None:
+    task_id = shop.submit()
+    shop.start(task_id)
+    store(shop, task_id, "a/b.txt", b"hello")
+    (tmp_path / "a").write_text("in the way")
+
+    told = command.refused("artifacts", task_id, "--download", str(tmp_path))
+
+    assert told == f"Error: {tmp_path} can't be written (File exists): look at its permissions and disk\n"

@@ -42,6 +42,7 @@ def bench(
     """
     from rich.console import Console
 
+    from treadle.cli.show import writing
     from treadle_bench.show import print_cases
 
     if is_list:
@@ -51,7 +52,12 @@ def bench(
         report = _read(earlier)
     else:
         kinds = ("sqlite", "postgresql") if database == "both" else (database,)
-        report = _measure(_options(cases, kinds, postgres_url, repeats, scale, minutes, rate, against, scratch))
+        options = _options(cases, kinds, postgres_url, repeats, scale, minutes, rate, against, scratch)
+        for path in filter(None, (svg, _path(json_to))):
+            # Before hours of measuring, and not behind them.
+            with writing(path), path.open("ab"):
+                pass
+        report = _measure(options)
     _write(report, json_to, markdown=markdown, svg=svg)
     if report.failures:
         raise SystemExit(1)
@@ -112,21 +118,28 @@ def _read(path: Path) -> "Report":
         raise click.UsageError(f"{path} is no report of treadle bench: {error}") from None
 
 
+def _path(json_to: str | None) -> Path | None:
+    return None if json_to in {None, "-"} else Path(json_to)
+
+
 def _write(report: "Report", json_to: str | None, *, markdown: bool, svg: Path | None) -> None:
     from rich.console import Console
 
+    from treadle.cli.show import writing
     from treadle.wire.shown import clean_json, clean_lines
     from treadle_bench.picture import draw
     from treadle_bench.show import as_markdown, print_report
 
     if svg is not None:
-        svg.write_text(draw(report.rows))
+        with writing(svg):
+            svg.write_text(draw(report.rows))
     text = report.model_dump_json(indent=2)
     if json_to == "-":
         click.echo(clean_json(text))
         return
-    if json_to is not None:
-        Path(json_to).write_text(text + "\n")
+    if path := _path(json_to):
+        with writing(path):
+            path.write_text(text + "\n")
     if markdown:
         click.echo(clean_lines(as_markdown(report), indent=""), nl=False)
     else:

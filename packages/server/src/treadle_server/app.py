@@ -101,7 +101,7 @@ def create_app(
         rates=rates,
         recent=Recent(),
         metrics=Metrics(engine, rates, most_jobs=settings.metrics_max_jobs),
-        artifacts=Artifacts(settings.artifacts, settings.data_dir / "artifacts"),
+        artifacts=Artifacts(settings.artifacts, settings.artifacts_directory),
         started_at=(clock or SystemClock()).now(),
     )
     live = Live(ctx)

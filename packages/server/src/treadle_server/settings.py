@@ -5,6 +5,7 @@ from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -192,6 +193,8 @@ class Settings(BaseSettings):
         if value and not (separator and scheme in ARTIFACT_STORES and (rest or scheme == "memory")):
             known = ", ".join(f"{name}://…" for name in ARTIFACT_STORES)
             raise ValueError(f"{value!r} names no store of artifacts; write one of {known}")
+        if scheme == "file" and not rest.startswith("/"):
+            raise ValueError(f"{value!r} has no path from the root on; write file:///path, with three slashes")
         return value
 
     @field_validator("public_url")
@@ -239,6 +242,14 @@ class Settings(BaseSettings):
             Status.CANCELLED: self.retention_cancelled_seconds,
         }
         return {status: timedelta(seconds=age) for status, age in seconds.items() if age > 0}
+
+    @property
+    def artifacts_directory(self) -> Path | None:
+        """Return the directory in which artifacts are kept; None where they are kept elsewhere."""
+        if not self.artifacts:
+            return self.data_dir / "artifacts"
+        parts = urlsplit(self.artifacts)
+        return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
     @property
     def token_file(self) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from treadle import Client
+from treadle.cli.show import writing
 from treadle.loops import ended_by
 from treadle_bench.children import Child, Children, without_treadle
 from treadle_bench.demo.progress import progress_for
@@ -72,7 +73,8 @@ def _is_installed(package: str) -> bool:
 @contextmanager
 def _directory(keep: Path | None) -> Iterator[Path]:
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
+        with writing(keep):
+            keep.mkdir(parents=True, exist_ok=True)
         yield keep.resolve()
         return
     with tempfile.TemporaryDirectory(prefix="treadle-demo-", ignore_cleanup_errors=True) as directory:

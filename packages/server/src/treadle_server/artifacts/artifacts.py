@@ -12,7 +12,7 @@ class Artifacts:
 
     signer: Signer
 
-    def __init__(self, url: str, directory: Path) -> None:
+    def __init__(self, url: str, directory: Path | None) -> None:
         self.objects = Objects(url, directory)
 
     async def prepare(self, store: Store) -> None:

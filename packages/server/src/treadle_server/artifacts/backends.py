@@ -4,7 +4,7 @@ import os
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, MemoryStore, S3Store, from_url
@@ -25,19 +25,17 @@ ALLOW_HTTP = "AWS_ALLOW_HTTP"
 """Allows an endpoint without TLS. The store heeds it by itself only where it is given no options of its client."""
 
 
-def open_store(url: str, directory: Path) -> "ObjectStore":
-    """Return the store at the URL, or in `directory` when it is empty.
+def open_store(url: str, directory: Path | None) -> "ObjectStore":
+    """Return the store in `directory`, or where there is none at the URL.
 
     Credentials of clouds come from their own environment variables, such as AWS_ACCESS_KEY_ID. Raises
     `ValidationFailed` for a URL that names no store.
     """
-    parts = urlsplit(url)
-    if parts.scheme in {"", "file"}:
-        path = Path(unquote(parts.path)) if url else directory
+    if directory is not None:
         # Made here, and not by the store: what tasks upload is nobody else's to read.
-        make_directory(path, name="the directory of artifacts", setting="TREADLE_ARTIFACTS")
-        return LocalStore(prefix=path)
-    if parts.scheme == "memory":
+        make_directory(directory, name="the directory of artifacts", setting="TREADLE_ARTIFACTS")
+        return LocalStore(prefix=directory)
+    if urlsplit(url).scheme == "memory":
         return MemoryStore()
     allows_http = os.environ.get(ALLOW_HTTP, "").lower() in {"1", "true"}
     try:

@@ -55,7 +55,7 @@ class Stored:
 class Objects:
     """Keeps objects under the prefix of one database, so that several may share a bucket."""
 
-    def __init__(self, url: str, directory: Path) -> None:
+    def __init__(self, url: str, directory: Path | None) -> None:
         self._store = open_store(url, directory)
         self.presigns = presigns(self._store)
         """Whether clients speak to the store itself, by signed URLs."""
@@ -169,8 +169,9 @@ def _failures_explained() -> Iterator[None]:
     except FileNotFoundError:
         raise
     except (BaseError, OSError) as error:
-        log.warning("the store of artifacts failed: %s", error)
+        # Behind its first line the store's library writes how its error is built.
         cause = str(error).partition("\n")[0][:300]
+        log.warning("the store of artifacts failed: %s", cause)
         raise StoreUnavailable(
             f"the store of artifacts does not answer as it should ({cause}); nothing was changed, try again",
             retry_after=RETRY_AFTER,

@@ -19,8 +19,11 @@ def checks() -> list[Check]:
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {reason(one)}" for one in error.errors())
         return [Check("machine", partial(_wrong, wrong))]
+    places, of_artifacts = {"the data directory": settings.data_dir}, settings.artifacts_directory
+    if of_artifacts is not None and not of_artifacts.is_relative_to(settings.data_dir):
+        places["the directory of artifacts"] = of_artifacts
     return [
-        Check("disk", partial(disk.look, "the data directory", settings.data_dir)),
+        *(Check("disk", partial(disk.look, name, place)) for name, place in places.items()),
         Check("files", partial(files.look, settings)),
         Check("descriptors", partial(descriptors.look, settings.max_connections)),
         Check("database", partial(_database, settings)),

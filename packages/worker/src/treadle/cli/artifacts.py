@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say
+from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say, writing
 from treadle.cli.which import full_id
 
 if TYPE_CHECKING:
@@ -48,10 +48,11 @@ async def _work(given: str, run_id: int | None, directory: Path | None) -> "tupl
         task_id = await full_id(client, given)
         items = await client.artifacts(task_id, run=run_id)
         if directory is not None:
-            for item in items:
-                if item.name not in saved:
-                    to = _place(directory, item.name)
-                    saved[item.name] = await client.download(task_id, item.name, to, run=item.run_id)
+            with writing(directory):
+                for item in items:
+                    if item.name not in saved:
+                        to = _place(directory, item.name)
+                        saved[item.name] = await client.download(task_id, item.name, to, run=item.run_id)
     return items, list(saved.values())
 
 

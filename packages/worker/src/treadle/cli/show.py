@@ -3,8 +3,10 @@
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -32,6 +34,18 @@ class ListedGroup(click.Group):
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
+
+
+@contextmanager
+def writing(to: Path) -> Iterator[None]:
+    """Say in a sentence that a file or directory that somebody named can't be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # the SDK's own, of a server
+            raise
+        why = error.strerror or error
+        raise click.ClickException(f"{to} can't be written ({why}): look at its permissions and disk") from None
 
 
 def open_client(room: str | None = None) -> "Client":
