@@ -48,6 +48,24 @@ async def test_a_revoked_token_ends_its_session_and_its_long_polls_at_once_g10(
     assert not dispatcher.has_taker
 
 
+async def test_who_shows_a_revoked_token_is_told_what_became_of_it_g9(
+    served: Served, root: httpx.AsyncClient, alice: httpx.AsyncClient
+) -> None:
+    """Over HTTP and in a close code, whose reason is short."""
+    await root.delete(f"/v1/tokens/{await _id_of(root, 'alice')}")
+
+    detail = (await alice.get("/v1/whoami")).json()["detail"]
+
+    async with connect(url_of(served)) as socket:
+        await socket.send(f'{{"items": [{{"op": "hello", "n": 0, "protocol": 1, "token": "{token_of(alice)}"}}]}}')
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+    assert "revoked, or another server's" in detail
+    assert "`treadle token create` makes others" in detail
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.reason == detail
+
+
 async def test_an_expiring_token_ends_its_session_and_its_long_poll_when_it_expires_g10(
     served: Served, scoped: Scoped, lab: Room
 ) -> None:

@@ -154,7 +154,10 @@ class Access:
             row = (await connection.execute(select(tokens).where(tokens.c.digest == digest))).first()
         if row is None or row.revoked_at is not None:
             self._kept.pop(digest, None)
-            raise Unauthorized("the token is not valid here; look at the token file of this server's data directory")
+            # It goes into the reason of a websocket's close code too, which takes no more than 120 characters.
+            raise Unauthorized(
+                "the token is not valid here (revoked, or another server's): `treadle token create` makes others"
+            )
         if len(self._kept) >= MOST_KEPT:
             self._kept.clear()
         scopes = frozenset(orjson.loads(row.scopes)) or None
