@@ -18,7 +18,7 @@ def note(revision: str) -> str:
     [
         ([note(REVISIONS[-3])], "warn", f"at {REVISIONS[-3]}, 2 behind this version's {HEAD}"),
         ([note("9999")], "fail", "a newer one has migrated it"),
-        (["DELETE FROM alembic_version"], "fail", "no revision is noted, and yet there are tables"),
+        (["DELETE FROM alembic_version"], "fail", "has tables, and no revision of Treadle's: give Treadle a"),
         (["INSERT INTO alembic_version VALUES ('0001')"], "fail", f"0001 and {HEAD} are noted"),
         (["DROP TABLE past_outcomes"], "fail", "lacks past_outcomes"),
         (["DROP INDEX ix_tasks_due"], "fail", "lacks ix_tasks_due"),

@@ -12,8 +12,12 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
 from uuid_utils import uuid7
 
+from treadle_server.errors import ValidationFailed
+from treadle_server.store.connections import parse_url
 from treadle_server.store.migrations import config_for
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import jobs, metadata, worker_jobs, workers
@@ -178,6 +182,37 @@ def test_a_database_that_is_up_to_date_is_opened_without_alembic(empty_database_
     ]
 
     assert [one.stdout.strip() for one in opened] == ["True", "False"]
+
+
+@pytest.mark.parametrize(
+    ("statements", "words"),
+    [
+        (["CREATE TABLE tasks (title TEXT)"], "has tables, and no revision of Treadle's"),
+        (
+            ["CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('4f2a1c')"],
+            "4f2a1c",
+        ),
+        (["CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('0001')"], "0001"),
+    ],
+    ids=["tables", "revision", "same revision"],
+)
+async def test_another_programs_database_is_refused_and_nothing_of_it_changed(
+    empty_database_url: str, statements: list[str], words: str
+) -> None:
+    engine = create_async_engine(parse_url(empty_database_url), poolclass=NullPool)
+    async with engine.begin() as connection:
+        for statement in statements:
+            await connection.execute(sa.text(statement))
+        before = await connection.run_sync(lambda sync: sa.inspect(sync).get_table_names())
+    store = SqlStore(empty_database_url)
+
+    with pytest.raises(ValidationFailed, match=rf"{words}.*: give Treadle a database of its own"):
+        await store.open()
+
+    await store.close()
+    async with engine.connect() as connection:
+        assert await connection.run_sync(lambda sync: sa.inspect(sync).get_table_names()) == before
+    await engine.dispose()
 
 
 async def test_jobs_of_before_belong_to_the_one_user_whose_workers_serve_them(empty_database_url: str) -> None:

@@ -3,7 +3,7 @@
 from sqlalchemy import Connection, inspect, text
 
 from treadle.wire.findings import Finding
-from treadle_server.store.migrations import HEAD, LOCK, REVISIONS, newer_than_known, revisions
+from treadle_server.store.migrations import HEAD, LOCK, REVISIONS, refusal, revisions
 from treadle_server.store.tables import metadata
 
 MOST = 4
@@ -16,12 +16,10 @@ def look(connection: Connection) -> list[Finding]:
     if _is_migrating(connection):
         return [Finding("migrations", "warn", "a server migrates the database at this moment", "look again later")]
     there = set(inspect(connection).get_table_names())
+    if (refused := refusal(connection, found)) is not None:
+        return [Finding("migrations", "fail", refused.detail)]
     if not found:
-        if there & set(metadata.tables):
-            return [_half_done("no revision is noted, and yet there are tables")]
         return [Finding("migrations", "ok", "the database is empty: the first server makes its tables")]
-    if unknown := [revision for revision in found if revision not in REVISIONS]:
-        return [Finding("migrations", "fail", newer_than_known(", ".join(unknown)))]
     if len(found) > 1:
         return [_half_done(f"{' and '.join(sorted(found))} are noted, and one should be")]
     [revision] = found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, inspect, text
 
 from treadle_server.errors import DatabaseIsNewer, ValidationFailed
+from treadle_server.store.tables import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -38,19 +39,22 @@ def config_for(connection: Connection | None = None) -> "Config":
 def upgrade(connection: Connection) -> None:
     """Bring the database to the newest revision, inside the caller's transaction; several servers may do so at once.
 
-    Raises `DatabaseIsNewer` when a newer version has migrated it to what is not known here.
+    Raises `DatabaseIsNewer` when a newer version has migrated it to what is not known here, and `ValidationFailed` when
+    it is another program's.
 
     Where it is there already, alembic is not even imported: that takes 0.25 s of a start of 2.
     """
     found = revisions(connection)
     if found == [HEAD]:
         return
-    if unknown := [revision for revision in found if revision not in REVISIONS]:
-        raise DatabaseIsNewer(newer_than_known(", ".join(unknown)))
+    if connection.dialect.name == "postgresql":
+        # Tables that another server has made meanwhile are no stranger's: what is noted is read again behind it.
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
+        found = revisions(connection)
+    if (refused := refusal(connection, found)) is not None:
+        raise refused
     from alembic import command
 
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
     if found == ["0001"] and "treadle_tasks" not in inspect(connection).get_view_names():
         # The first form of 0001 made no view, and 0002 begins with dropping it.
         connection.execute(text("CREATE VIEW treadle_tasks AS SELECT 1 AS unused"))
@@ -62,13 +66,36 @@ def check_current(connection: Connection, name: str) -> None:
     found = revisions(connection)
     if not found:
         raise ValidationFailed(f"{name} is no database of Treadle's: it has no table alembic_version")
-    if unknown := [revision for revision in found if revision not in REVISIONS]:
-        raise DatabaseIsNewer(newer_than_known(", ".join(unknown)))
+    if (refused := refusal(connection, found)) is not None:
+        raise refused
     if found != [HEAD]:
         raise ValidationFailed(
             f"{name} is of an older version (revision {', '.join(found)}, not {HEAD}): bring it up to date first, with"
             " `treadle migrate --database-url URL`"
         )
+
+
+def refusal(connection: Connection, found: list[str]) -> DatabaseIsNewer | ValidationFailed | None:
+    """Return why a database with these revisions can't be Treadle's of this version; None: it can, or is empty.
+
+    Programs give their tables the same names (`tasks`, `jobs`), and keep their own revisions in the same table.
+    """
+    there = set(inspect(connection).get_table_names())
+    if not found:
+        return ValidationFailed(_STRANGE.format("no revision of Treadle's")) if there & set(metadata.tables) else None
+    unknown = ", ".join(revision for revision in found if revision not in REVISIONS)
+    if not there >= _FIRST:
+        return ValidationFailed(_STRANGE.format(f"the revision {', '.join(found)} of another program"))
+    return DatabaseIsNewer(newer_than_known(unknown)) if unknown else None
+
+
+_FIRST = frozenset({"jobs", "lanes", "tasks", "runs", "workers"})
+"""Tables that every revision has."""
+
+_STRANGE = (
+    "the database has tables, and {}: give Treadle a database of its own, or restore the backup if it was Treadle's;"
+    " nothing was changed"
+)
 
 
 def newer_than_known(revision: str) -> str:
