@@ -1,5 +1,6 @@
 """The schema that migrations make, and what the database itself refuses."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -213,6 +214,19 @@ async def test_another_programs_database_is_refused_and_nothing_of_it_changed(
     async with engine.connect() as connection:
         assert await connection.run_sync(lambda sync: sa.inspect(sync).get_table_names()) == before
     await engine.dispose()
+
+
+@pytest.mark.postgres
+async def test_servers_that_start_at_once_on_an_empty_database_take_none_for_anothers_g11(
+    old_url: str,
+) -> None:
+    """Three wait for the one that makes the tables, and find its revision with them."""
+    stores = [SqlStore(old_url) for _ in range(4)]
+
+    await asyncio.gather(*(store.open() for store in stores))
+
+    for store in stores:
+        await store.close()
 
 
 async def test_jobs_of_before_belong_to_the_one_user_whose_workers_serve_them(empty_database_url: str) -> None:
