@@ -5,16 +5,20 @@ A connection is a stranger's until the application has accepted a token on it an
 
 from asyncio import TimerHandle, Transport
 from asyncio.transports import BaseTransport
+from collections.abc import Callable
 from typing import Any, Literal, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import CloseCode
+from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 
 from treadle_server.access.trust import SCOPE_KEY
 from treadle_server.live.session import MOST_HELLO
 from treadle_server.serving.connection_limits import ConnectionLimits
+from treadle_server.serving.turns import InTurns
 
 MOST_HEADER = 8 * 1024
 """Bytes of a request's first line and headers."""
@@ -23,7 +27,13 @@ HEADER_SECONDS = 10.0
 """How long a request's header may take; also what is left of a body when its answer is out."""
 
 IDLE_SECONDS = 75
-"""How long a connection over which nothing is asked stays open."""
+"""How long a connection over which nothing is asked stays open, and one whose request has begun and goes not on."""
+
+MOST_FIRST_FRAMES = 100
+"""Frames of a socket before its token was accepted: it wants one, a hello, and each costs the server's time."""
+
+MOST_FRAGMENTS = 16_384
+"""Frames of one message: endlessly many empty ones are no message that grows too long, but they are kept."""
 
 
 class _TooLong(Exception):
@@ -34,8 +44,13 @@ class _Counted:
     """A connection that has a place among those that are counted, and gives it free."""
 
     transport: Transport
-    _limits: ConnectionLimits
-    _is_in: bool
+
+    def __init__(self, *arguments: Any, limits: ConnectionLimits, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.address = ""
+        self._limits = limits
+        self._is_in = False
+        self._is_trusted = False
 
     def drop(self) -> None:
         """Make place for somebody else."""
@@ -48,24 +63,38 @@ class _Counted:
             self._limits.leave(self)  # type: ignore[arg-type] # what it is mixed into has an address
 
 
-class HttpConnection(_Counted, HttpToolsProtocol):
+class _Flow(FlowControl):
+    """uvicorn's flow control, by which what is not parsed yet goes before what is not read yet."""
+
+    def __init__(self, transport: Transport, resumed: Callable[[], None]) -> None:
+        super().__init__(transport)
+        self._resumed = resumed
+
+    def resume_reading(self) -> None:
+        """Go on with what was sent."""
+        if self.read_paused:
+            self.read_paused = False
+            self._resumed()
+
+
+class HttpConnection(_Counted, InTurns, HttpToolsProtocol):
     """An HTTP connection that is counted, and has bounds on its headers."""
 
-    def __init__(self, *arguments: Any, limits: ConnectionLimits, **options: Any) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.address = ""
-        self._limits = limits
-        self._is_in = False
-        self._is_trusted = False
         self._phase: Literal["idle", "head", "body"] = "idle"
         """Of the request that is read."""
         self._header_bytes = 0
         self._headers_begun = 0
+        self._heard_at = 0.0
         self._deadline: TimerHandle | None = None
+        self._begun: RequestResponseCycle | None = None
+        """The request that is being answered: others may have been parsed behind it."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Take the connection, or turn it away when there are too many."""
         super().connection_made(transport)
+        self.flow = _Flow(transport, self.take_turn_soon)
         self.address = self.client[0] if self.client else ""
         self._is_in = self._limits.enter(self)
         if self._is_in:
@@ -74,9 +103,13 @@ class HttpConnection(_Counted, HttpToolsProtocol):
             self._refuse("503 Service Unavailable", "there are too many connections; try again", "retry-after: 1\r\n")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the place free."""
+        """Give the place free, and tell who answers that nobody is there: uvicorn tells the last request alone."""
         self._leave()
         super().connection_lost(exc)
+        self.pipeline.clear()
+        if self._begun is not None and not self._begun.response_complete:
+            self._begun.disconnected = True
+            self._begun.message_event.set()
 
     def trust(self) -> None:
         """Take note that a token was accepted."""
@@ -91,13 +124,22 @@ class HttpConnection(_Counted, HttpToolsProtocol):
     # What is read
 
     def data_received(self, data: bytes) -> None:
+        """Take note that the client is there, and parse what came."""
+        self._heard_at = self.loop.time()
+        super().data_received(data)
+
+    def _has_place(self) -> bool:
+        """Return whether no request waits for the one before it: uvicorn would keep as many as come."""
+        return not self.flow.read_paused and not self.pipeline
+
+    def _parse(self, piece: bytes) -> None:
         """Parse what came, unless its header is too long."""
         if not self._is_in or self.transport.is_closing():
             return
         was_body, self._headers_begun = self._phase == "body", 0
-        super().data_received(data)
+        HttpToolsProtocol.data_received(self, piece)
         if self._phase == "head" and not was_body and self._headers_begun < 2 and not self.transport.is_closing():
-            self._header_bytes += len(data)
+            self._header_bytes += len(piece)
             if self._header_bytes > MOST_HEADER:
                 self._refuse_header()
         self._watch()
@@ -116,7 +158,12 @@ class HttpConnection(_Counted, HttpToolsProtocol):
             self._header_bytes = size
             raise _TooLong
         self._phase = "body"
+        self._disarm()
         super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._begun = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_message_complete(self) -> None:
         """Take note that the next thing to come is another request."""
@@ -126,7 +173,10 @@ class HttpConnection(_Counted, HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on, but do not wait for the rest of a body for ever."""
         super().on_response_complete()
+        self._disarm()
         self._watch()
+        if self._came:
+            self.take_turn_soon()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no request, and what has too long a header."""
@@ -139,6 +189,10 @@ class HttpConnection(_Counted, HttpToolsProtocol):
         """Hand the connection over to the socket's protocol, which is counted in its stead."""
         self._leave()
         super().handle_websocket_upgrade()
+        # Who asks for a socket has to wait for the answer before he says more.
+        self._came.clear()
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _refuse_header(self) -> None:
         self._refuse("431 Request Header Fields Too Large", f"a request's header has {MOST_HEADER} bytes at most")
@@ -155,16 +209,25 @@ class HttpConnection(_Counted, HttpToolsProtocol):
 
         One that became a socket is not an HTTP one any more: nothing of it is waited for here.
         """
-        is_answered = self.cycle is None or self.cycle.response_complete
         is_kept = self._phase == "idle" and self.timeout_keep_alive_task is not None
         is_over = not self._is_in or self.transport.is_closing()
-        if is_over or is_kept or self.pipeline or not (is_answered or self._phase == "head"):
+        is_answering = self._phase == "idle" and not self._is_answered
+        if is_over or is_kept or self.pipeline or is_answering:
             self._disarm()
         elif self._deadline is None:
-            self._arm()
+            self._arm(IDLE_SECONDS if self._reads_body else HEADER_SECONDS)
 
-    def _arm(self) -> None:
-        self._deadline = self.loop.call_later(HEADER_SECONDS, self._on_deadline)
+    @property
+    def _is_answered(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def _reads_body(self) -> bool:
+        """Whether the application waits for more of a body; one without an answer may take hours, but is not silent."""
+        return self._phase == "body" and not self._is_answered
+
+    def _arm(self, seconds: float = HEADER_SECONDS) -> None:
+        self._deadline = self.loop.call_later(seconds, self._on_deadline)
 
     def _disarm(self) -> None:
         if self._deadline is not None:
@@ -172,20 +235,27 @@ class HttpConnection(_Counted, HttpToolsProtocol):
             self._deadline = None
 
     def _on_deadline(self) -> None:
-        if self._phase == "body":
+        if self._reads_body and (left := self._patience) > 0:
+            self._arm(left)
+        elif self._phase == "body":
             self.transport.abort()
         else:
             self._refuse("408 Request Timeout", f"no whole header came within {HEADER_SECONDS:.0f} seconds")
 
+    @property
+    def _patience(self) -> float:
+        """How many seconds the client may still be silent; whoever is not listened to, is not silent."""
+        is_heard = self.flow.read_paused or self._came
+        return IDLE_SECONDS if is_heard else self._heard_at + IDLE_SECONDS - self.loop.time()
 
-class SocketConnection(_Counted, WebSocketsSansIOProtocol):
+
+class SocketConnection(_Counted, InTurns, WebSocketsSansIOProtocol):
     """A socket whose first frame is small, and whose messages are not until a token was accepted."""
 
-    def __init__(self, *arguments: Any, limits: ConnectionLimits, **options: Any) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.address = ""
-        self._limits = limits
-        self._is_in = False
+        self._first_frames = 0
+        self._late_pong: list[bytes] = []
         self._most = self.conn.max_message_size
         self.conn.max_message_size = min(MOST_HELLO, self._most or MOST_HELLO)
 
@@ -208,6 +278,69 @@ class SocketConnection(_Counted, WebSocketsSansIOProtocol):
         if self.response.status_code == 101:
             self.scope[SCOPE_KEY] = self  # type: ignore[literal-required]
 
+    # What is read
+
+    def _has_place(self) -> bool:
+        """Return whether no message waits for the session to take it."""
+        return not self.read_paused
+
+    def _parse(self, piece: bytes) -> None:
+        WebSocketsSansIOProtocol.data_received(self, piece)
+
+    async def receive(self) -> ASGIReceiveEvent:
+        """Give the session its next message, and go on with what is not parsed yet when it was the last."""
+        message = await self.queue.get()
+        if self.read_paused and self.queue.empty():
+            self._go_on_reading()
+        return message
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send what the session says; behind its good-bye the client's own is read, and all before it."""
+        await super().send(message)
+        if self.close_sent and self._came:
+            self.take_turn_soon()
+
+    def _go_on_reading(self) -> None:
+        self.read_paused = False
+        if self._came:
+            self.take_turn_soon()
+        else:
+            self.transport.resume_reading()
+
+    def handle_events(self) -> None:
+        """Do what the frames say, unless a stranger sends more than anybody who wants to come in."""
+        if not self._is_trusted:
+            self._first_frames += len(self.conn.events)
+            if self._first_frames > MOST_FIRST_FRAMES:
+                self.drop()
+                return
+        super().handle_events()
+
+    def handle_cont(self, event: Frame) -> None:
+        """Add a frame to its message, unless that is cut into endlessly many."""
+        if len(self.frames) < MOST_FRAGMENTS:
+            super().handle_cont(event)
+        elif not self.close_sent:
+            self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"a message has {MOST_FRAGMENTS} frames at most")
+            self.handle_parser_exception()
+
+    def handle_ping(self) -> None:
+        """Answer a ping; to a client that does not read, only the last one is answered, when it does (RFC 6455, 5.5.3).
+
+        Its pongs would wait in memory, as many as it sends pings.
+        """
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self._late_pong = self.conn.data_to_send()[-1:]
+
+    def resume_writing(self) -> None:
+        """Let the session send again, behind the pong that waits."""
+        super().resume_writing()
+        if self._late_pong:
+            self.transport.write(b"".join(self._late_pong))
+            self._late_pong = []
+
     def send_receive_event_to_app(self) -> None:
         """Pass a message on; of a text that is no UTF-8 uvicorn would log a traceback, for whoever sends one."""
         if self.curr_msg_data_type == "text":
@@ -227,5 +360,6 @@ class SocketConnection(_Counted, WebSocketsSansIOProtocol):
 
     def trust(self) -> None:
         """Take messages of any size that the settings allow."""
+        self._is_trusted = True
         self.conn.max_message_size = self._most
         self._limits.trust(self)
