@@ -1,14 +1,16 @@
 """N1: a value is never a frame's fault. It is refused with a problem for its one item; everything else goes on."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
+from websockets.asyncio.client import connect
 
 from tests.live.conftest import Open
-from tests.live.sockets import JOB, NAME, Socket, ref, submit
+from tests.live.sockets import JOB, NAME, Socket, ref, submit, url_of
 from treadle.wire.values import MOST_DIGITS, MOST_LEVELS
-from treadle_server.testing import Served
+from treadle_server.testing import Served, serve
 
 NESTED = "[" * MOST_LEVELS + "1" + "]" * MOST_LEVELS
 
@@ -270,3 +272,17 @@ async def test_a_bulk_submit_over_http_is_refused_whole_and_names_the_place(serv
     assert told.status_code == 422
     assert told.json()["detail"].startswith("tasks[1].payload.deep.text: a NUL character")
     assert listed["total"] == 0
+
+
+async def test_items_that_are_no_requests_are_each_refused_and_drop_nobody(tmp_path: Path) -> None:
+    """A million held the server for 4 s, took 800 MB of it, and had the session dropped as too slow for its answers."""
+    async with (
+        serve(None, data_dir=tmp_path / "data", session_queue_bytes=65_536) as served,
+        connect(url_of(served), additional_headers=served.headers, max_size=None) as connection,
+    ):
+        await connection.send('{"items": [{"op": "hello", "n": 0}, ' + "1, " * 3000 + '{"op": "ping", "n": 7}]}')
+        answers: list[dict[str, Any]] = []
+        while len(answers) < 3002:
+            answers += json.loads(await connection.recv())["items"]
+
+    assert [answer["re"] for answer in answers] == [0, *[None] * 3000, 7]
