@@ -40,6 +40,9 @@ class Transport:
     def write(self, data: bytes) -> None:
         self.written += data
 
+    def is_closing(self) -> bool:
+        return False
+
 
 def test_a_request_for_a_socket_is_answered_but_once_though_the_server_goes_meanwhile() -> None:
     """Going it answers what is not answered; that the request's own code then gives up is no second answer."""

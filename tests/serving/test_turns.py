@@ -101,7 +101,7 @@ def test_to_a_client_that_does_not_read_only_the_last_of_its_pings_is_answered_w
     connection = SocketConnection.__new__(SocketConnection)
     transport = connection.transport = Transport()  # type: ignore[assignment]
     connection.conn, connection.writable, connection._late_pong = ServerProtocol(), asyncio.Event(), []
-    connection._is_trusted = True
+    connection._is_trusted, connection._unread = True, None
     connection.conn.receive_data(UPGRADE)
     [request] = connection.conn.events_received()
     connection.conn.send_response(connection.conn.accept(request))  # type: ignore[arg-type]

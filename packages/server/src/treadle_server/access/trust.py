@@ -1,4 +1,4 @@
-"""What a connection is told when a token was accepted on it: nobody on it is a stranger any more."""
+"""What is said to the connection of a request or socket: that it is no stranger's any more, or that it ends."""
 
 from collections.abc import MutableMapping
 from typing import Any
@@ -11,3 +11,9 @@ def trust(scope: MutableMapping[str, Any]) -> None:
     """Say that the scope's connection has shown a token that is accepted."""
     if (connection := scope.get(SCOPE_KEY)) is not None:
         connection.trust()
+
+
+def drop(scope: MutableMapping[str, Any]) -> None:
+    """Cut the scope's connection, for nobody reads what is sent on it."""
+    if (connection := scope.get(SCOPE_KEY)) is not None:
+        connection.drop()

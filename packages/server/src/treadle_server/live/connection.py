@@ -12,6 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from treadle.wire.frames import Push
 from treadle.wire.ids import TaskId, WorkerId
 from treadle_server.access.principal import Principal
+from treadle_server.access.trust import drop
 from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.live.events import EventListener
@@ -25,6 +26,9 @@ TOO_SLOW = 4408
 GOING_AWAY = 1001
 LATER = 1013
 """Nothing is refused: the same opening may do in a moment."""
+
+GOODBYE_SECONDS = 2.0
+"""How long a client may take to read what was sent before it is told that its session ends."""
 
 _numbers = itertools.count(1)
 
@@ -63,11 +67,17 @@ class Connection:
             self.outbox.put(_push_of(kind, portion))
 
     async def close(self, code: int, reason: str = "") -> None:
-        """Close the socket, once, with a code of RFC 6455 and up to 120 characters of why."""
+        """Close the socket, once, with a code of RFC 6455 and up to 120 characters of why.
+
+        A client that does not read, as one whose network died, can't be told, and keeps nobody waiting.
+        """
         if not self.closed.is_set():
             self.closed.set()
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
-                await self.socket.close(code, reason[:120])
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
+                async with asyncio.timeout(GOODBYE_SECONDS):
+                    await self.socket.close(code, reason[:120])
+                return
+            drop(self.socket.scope)
 
 
 def _push_of(kind: Push, encoded: Iterable[bytes]) -> bytes:

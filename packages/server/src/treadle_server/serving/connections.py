@@ -60,7 +60,7 @@ class _Counted:
     def _leave(self) -> None:
         if self._is_in:
             self._is_in = False
-            self._limits.leave(self)  # type: ignore[arg-type] # what it is mixed into has an address
+            self._limits.leave(self)
 
 
 class _Flow(FlowControl):
@@ -256,6 +256,7 @@ class SocketConnection(_Counted, InTurns, WebSocketsSansIOProtocol):
         super().__init__(*arguments, **options)
         self._first_frames = 0
         self._late_pong: list[bytes] = []
+        self._unread: TimerHandle | None = None
         self._most = self.conn.max_message_size
         self.conn.max_message_size = min(MOST_HELLO, self._most or MOST_HELLO)
 
@@ -270,6 +271,7 @@ class SocketConnection(_Counted, InTurns, WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the place free."""
         self._leave()
+        self._expect_reading(is_expected=False)
         super().connection_lost(exc)
 
     def handle_connect(self, event: Request) -> None:
@@ -334,9 +336,36 @@ class SocketConnection(_Counted, InTurns, WebSocketsSansIOProtocol):
         else:
             self._late_pong = self.conn.data_to_send()[-1:]
 
+    # Whether the client reads
+
+    def pause_writing(self) -> None:
+        """Have the session wait until the client has read, if it does."""
+        super().pause_writing()
+        self._expect_reading(is_expected=True)
+
+    def keepalive_timeout(self) -> None:
+        """Say good-bye to a client that answers no ping; uvicorn would wait for ever until it has read that."""
+        super().keepalive_timeout()
+        self._expect_reading(is_expected=True)
+
+    def _expect_reading(self, *, is_expected: bool) -> None:
+        """End the connection when its client has read nothing for the time that a ping's answer may take."""
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        if is_expected and (size := self.transport.get_write_buffer_size()):
+            self._unread = self.loop.call_later(self.config.ws_ping_timeout or 0, self._look_at_unread, size)
+
+    def _look_at_unread(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() < before:
+            self._expect_reading(is_expected=True)
+        else:
+            self.transport.abort()
+
     def resume_writing(self) -> None:
         """Let the session send again, behind the pong that waits."""
         super().resume_writing()
+        self._expect_reading(is_expected=self.transport.is_closing())
         if self._late_pong:
             self.transport.write(b"".join(self._late_pong))
             self._late_pong = []

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
-from treadle_server.access.trust import SCOPE_KEY
+from treadle_server.access.trust import drop
 from treadle_server.api.problems import problem_response
 from treadle_server.errors import StoreUnavailable
 
@@ -62,8 +62,7 @@ class Shutdown:
 
 async def _drop(scope: Scope, receive: Receive) -> None:
     """Close the connection in the middle of its answer. Raises `ClientDisconnected` when it is a socket's."""
-    if (connection := scope.get(SCOPE_KEY)) is not None:
-        connection.drop()
+    drop(scope)
     if scope["type"] == "websocket":
         raise ClientDisconnected
     while (await receive())["type"] != "http.disconnect":
