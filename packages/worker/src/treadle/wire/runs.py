@@ -54,6 +54,15 @@ ProgressMessage = Annotated[
 """A message of up to 1,000 characters, or a sealed one of up to 8,000."""
 
 
+def runs_without_cost(before: int, *, spent: int) -> int:
+    """Return how many of the runs before this one cost no budget, beyond those that the task's steps explain.
+
+    `before` is this run's number, `spent` its task's retries, requeues and steps together. They may have gone back
+    because nothing was heard of their start: their code ended its worker, by a crash, before that had told of it.
+    """
+    return before - spent
+
+
 class ClaimRequest(Request):
     """Asks for tasks: `POST /v1/tasks/claim`."""
 

@@ -10,6 +10,7 @@ from treadle.clock import monotonic
 from treadle.errors import TreadleError
 from treadle.ids import RunKey
 from treadle.transport.retries import QuietLog
+from treadle.wire.runs import runs_without_cost
 
 log: logging.Logger = logging.getLogger("treadle.worker")
 
@@ -100,13 +101,9 @@ class Held:
 
     @property
     def was_returned(self) -> bool:
-        """Whether runs of the task before this one cost no budget, more of them than its steps explain.
-
-        They may have been returned because nothing was heard of their start: their code ended its worker at once, by a
-        crash, before that had told of it.
-        """
-        counted = ("retry_count", "requeue_count", "steps")
-        return int(self.claim["run_id"]) - sum(self.claim.get(name) or 0 for name in counted) >= RETURNS
+        """Whether its code may have ended other workers at once: more runs cost no budget than can be explained."""
+        spent = sum(self.claim.get(name) or 0 for name in ("retry_count", "requeue_count", "steps"))
+        return runs_without_cost(int(self.claim["run_id"]), spent=spent) >= RETURNS
 
     @property
     def ref(self) -> dict[str, Any]:

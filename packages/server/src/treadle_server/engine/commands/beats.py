@@ -12,7 +12,7 @@ from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.tasks import Hold, RunKey, Task
 from treadle_server.domain.usage import is_over_budget
-from treadle_server.engine.commands.hand_back import take_back
+from treadle_server.engine.commands.hand_back import give_up, take_back
 from treadle_server.engine.commands.reports import take_report
 from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.steering import expire_task
@@ -173,7 +173,7 @@ class Reattach:
         held = {(TaskId(ref.task_id), ref.run_id) for ref in self.held}
         for task in runs_of(work, self.worker_id):
             if (task.id, task.run_id) not in held and task.started_at is None:
-                take_report(work, task, task.run_id, RunReport(kind="returned"))
+                give_up(work, task)
         for hold in list(work.holds.values()):
             is_its = hold.worker_id == self.worker_id and (hold.task_id, hold.run_id) not in held
             if is_its and hold.is_limited and hold.target_num is None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.runs import runs_without_cost
 from treadle.wire.status import Outcome, Reason
 from treadle_server.access.principal import Principal
 from treadle_server.domain import life
@@ -11,6 +12,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.reports import ReportRun, take_report
 from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.steering import keep_hold
+from treadle_server.engine.commands.workers import DISCONNECTED, lose_run
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import Refused, TreadleError
@@ -56,12 +58,36 @@ class HandBack:
         return answers
 
 
+MOST_UNHEARD = 10
+"""Runs of a task without any cost after which one that is not heard of is taken for a lost worker's."""
+
+
+def give_up(work: UnitOfWork, task: Task) -> None:
+    """Give back a claim that its worker, which came back, knows nothing of; costs no budget, but for `MOST_UNHEARD`."""
+    if _ends_workers(task):
+        lose_run(work, task, Reason.CLAIM_EXPIRED, DISCONNECTED, is_over=True)
+    else:
+        take_report(work, task, task.run_id, RunReport(kind="returned"))
+
+
+def _ends_workers(task: Task) -> bool:
+    """Return whether it went back unheard so often that its code may be what ends its workers.
+
+    They may begin it without a word, and die: then it would go from worker to worker for ever.
+    """
+    spent = task.retry_count + task.requeue_count + task.steps
+    return runs_without_cost(task.run_id, spent=spent) >= MOST_UNHEARD
+
+
 def take_back(work: UnitOfWork, task: Task) -> None:
-    """Give back a claim of whose start nothing was heard, because its worker's session broke; costs no budget.
+    """Give back a claim of whose start nothing was heard, because its worker's session broke; costs as in `give_up`.
 
     The code may have begun all the same. So what counts against limits holds its room until the worker says that it has
     stopped, or until the lease of the run ends, and its token is spent.
     """
+    if _ends_workers(task):
+        lose_run(work, task, Reason.CLAIM_EXPIRED, DISCONNECTED)
+        return
     report = RunReport(kind="returned")
     if task.limit_key is None:
         take_report(work, task, task.run_id, report)
