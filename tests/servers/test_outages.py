@@ -1,6 +1,7 @@
 """Databases that go away, fill up or are locked: a clear answer, nothing half done, and on again by itself (T8)."""
 
 import asyncio
+import signal
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -12,8 +13,10 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from tests.chaos.processes import ServerProcess, WorkerProcess
 from tests.servers.conftest import PATIENCE
 from tests.servers.postgres import OwnPostgres
+from tests.storm.wires import DatabaseWire
 from tests.waiting import until
 from treadle_server.testing import Served, serve
 
@@ -158,3 +161,48 @@ async def _kept(client: httpx.AsyncClient) -> list[str]:
     while page := (await client.get("/v1/tasks", params={"limit": 500, "offset": len(found)})).json()["items"]:
         found += page
     return sorted(task["id"] for task in found)
+
+
+HASTY = """
+from treadle.cli import main
+from treadle_server.serving import server
+
+server.GRACE_SECONDS = server.ENDING_SECONDS = 0.2
+main()
+"""
+
+
+@pytest.mark.postgres
+async def test_a_server_stops_though_its_database_answers_nothing_t8(postgres: OwnPostgres, tmp_path: Path) -> None:
+    """It waited for ever to write what was queued, however many signals came."""
+    wire = DatabaseWire(postgres.url)
+    await wire.listen()
+    server = ServerProcess(tmp_path, wire.database_url)
+    server.run_from(HASTY)
+    await asyncio.to_thread(server.start)
+    worker = WorkerProcess(server, "tests.chaos.marking")
+    worker.start()
+    try:
+        async with httpx.AsyncClient(base_url=server.url, headers=server.headers, timeout=PATIENCE) as client:
+            await until(lambda: _has_worker(client))
+            wire.silence()
+            asked = asyncio.create_task(client.put("/v1/rooms/lab/jobs", json=JOB))
+            # Two that come behind it are answered: it is there.
+            for _ in range(2):
+                (await client.get("/healthz")).raise_for_status()
+            server.signal(signal.SIGTERM)
+            async with asyncio.timeout(PATIENCE):
+                answer, code = await asked, await server.ended()
+    finally:
+        wire.close()
+        worker.kill()
+        if not server.has_ended:
+            server.kill()
+
+    assert "the server had to stop" in unavailable(answer)
+    assert code == 0
+    assert "the server ends without what waits for its database" in server.log.read_text()
+
+
+async def _has_worker(client: httpx.AsyncClient) -> bool:
+    return bool((await client.get("/v1/workers")).json()["total"])

@@ -19,9 +19,12 @@ from tests.waiting import until
 from treadle_server.app import create_app
 from treadle_server.serving import server
 from treadle_server.settings import Settings
+from treadle_server.store.store import SqlStore
 from treadle_server.testing import Served, serve
 
 pytestmark = pytest.mark.anyio
+
+PATIENCE = 30
 
 
 @pytest.fixture(autouse=True)
@@ -161,3 +164,25 @@ async def listens(port: int) -> bool:
         return False
     writer.close()
     return True
+
+
+async def test_a_server_whose_application_does_not_end_leaves_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a database that takes what it is asked and answers nothing."""
+    monkeypatch.setattr(server, "ENDING_SECONDS", 0.1)
+    answers, closed, close = asyncio.Event(), asyncio.Event(), SqlStore.close
+
+    async def closing(store: SqlStore) -> None:
+        await answers.wait()
+        await close(store)
+        closed.set()
+
+    monkeypatch.setattr(SqlStore, "close", closing)
+    async with asyncio.timeout(PATIENCE), serve(data_dir=tmp_path):
+        pass
+
+    assert not closed.is_set()
+    answers.set()
+    async with asyncio.timeout(PATIENCE):
+        await closed.wait()

@@ -114,6 +114,7 @@ async def _serve(settings: Any) -> None:
     import asyncio
     import contextlib
     import gc
+    import os
 
     from treadle_server.app import create_app
     from treadle_server.errors import TreadleError
@@ -143,6 +144,9 @@ async def _serve(settings: Any) -> None:
         gc.freeze()  # what was imported and built is there to stay: no collection need look through it
         _say_hello(settings, url_of(listener, settings))
         await serving
+        if serving_app.has_left:
+            # What waits for the database waits on when it is cancelled: to close its connection well.
+            os._exit(0)
         if serving_app.outdated is not None:
             raise click.ClickException(serving_app.outdated)
 

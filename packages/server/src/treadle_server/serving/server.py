@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import logging
 import socket
 import ssl
 from collections.abc import Iterator
@@ -18,8 +19,16 @@ from treadle_server.serving.connections import IDLE_SECONDS, HttpConnection, Soc
 from treadle_server.serving.shutdown import Shutdown
 from treadle_server.settings import Settings
 
+log = logging.getLogger(__name__)
+
 GRACE_SECONDS = 5
 """How long requests in progress may still take when the server is told to stop."""
+
+ENDING_SECONDS = 20.0
+"""How long the application's parts may take to end: what is queued is still written, if the database takes it."""
+
+FORCED_SECONDS = 1.0
+"""How long they may take when a second signal comes meanwhile."""
 
 _TICK_SECONDS = 0.1
 """How often uvicorn looks at its clock, and at whether a signal told it to stop."""
@@ -94,6 +103,8 @@ class Server(uvicorn.Server):
         self._app = app
         self._ending = Shutdown(app)
         self._stopping = asyncio.Event()
+        self.has_left = False
+        """Whether it has stopped without its application, which its database kept from ending."""
         limits = ConnectionLimits(
             settings.max_connections, settings.max_connections_per_address, settings.trusted_proxies
         )
@@ -193,7 +204,26 @@ class Server(uvicorn.Server):
                 await self._all_answered()
         await self._ending.cut_off(self.server_state.tasks)
         if not self.force_exit:
-            await self.lifespan.shutdown()
+            await self._end_application()
+
+    async def _end_application(self) -> None:
+        """End the lifespan, but do not wait for it for ever, and after a second signal hardly at all.
+
+        Where a database takes what it is asked and answers nothing, its part of the application never ends.
+        """
+        ending = asyncio.ensure_future(self.lifespan.shutdown())
+        loop = asyncio.get_running_loop()
+        limit, is_forced = loop.time() + ENDING_SECONDS, False
+        while not ending.done() and loop.time() < limit:
+            await asyncio.wait({ending}, timeout=_TICK_SECONDS)
+            if self.force_exit and not is_forced:
+                is_forced, limit = True, min(limit, loop.time() + FORCED_SECONDS)
+        if ending.done():
+            await ending
+        else:
+            self.has_left = True
+            ending.cancel()
+            log.warning("the server ends without what waits for its database, which answers nothing")
 
     async def _all_answered(self) -> None:
         """Return when no connection and no request is left, or when a second signal forces the end."""
