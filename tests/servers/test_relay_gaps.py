@@ -81,6 +81,18 @@ async def test_what_a_server_that_is_gone_did_last_is_read_anew_g11(post: Post) 
     assert not post.relay.sender.peers_listen
 
 
+async def test_what_a_server_did_last_that_was_only_heard_between_two_looks_is_read_anew_g7_g11(post: Post) -> None:
+    """It stood still for so long that it was taken for gone, told one thing when it went on, and was stopped."""
+    post.relay.inbox.add(Notice(str(uuid4()), 1))
+    assert not await post.reads_anew()
+
+    await post.peers.turn()
+    assert await post.reads_anew()
+    await post.peers.turn()
+
+    assert not await post.reads_anew(), "once is enough"
+
+
 async def test_a_server_that_stood_still_reads_everything_anew_g11(post: Post) -> None:
     """The others may have taken it for gone meanwhile, and told it nothing."""
     await post.meet(str(uuid4()))

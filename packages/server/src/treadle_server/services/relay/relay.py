@@ -255,8 +255,9 @@ class Peers(Interval):
                 log.info("%d notices of server %s did not come", expected - inbox.received[server], server)
                 inbox.received[server] = expected
                 inbox.lose()
-        for server in self._said.keys() - peers.keys():
-            # What it committed last it may not have told any more.
+        for server in (self._said.keys() | inbox.received.keys()) - peers.keys():
+            # What it committed last it may not have told any more. One that came back between two looks, after it was
+            # taken for gone, and left at once was only heard.
             self._relay.want_each(server, wanted=False)
             inbox.received.pop(server, None)
             inbox.lose()
