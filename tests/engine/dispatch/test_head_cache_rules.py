@@ -395,6 +395,21 @@ async def test_of_more_lanes_than_tasks_are_kept_no_more_is_read_than_a_claim_ma
     assert rows.read == [], "two of each are more than are kept of fewer lanes, and are kept all the same"
 
 
+async def test_no_more_is_read_ahead_than_may_be_kept_in_all(rows, monkeypatch) -> None:
+    monkeypatch.setattr(head_cache_module, "MOST", 30)
+    rows.rows = [task(n, lane=lane) for lane in (1, 2, 3) for n in range(lane * 1000, lane * 1000 + 100)]
+    head_cache = HeadCache()
+    cached_heads = (await head_cache.fill(KEEPS, {1, 2, 3}, 10, NOW)).values()
+    assert [len(cached.tasks) for cached in cached_heads] == [10, 10, 10]
+    for cached in cached_heads:
+        for _ in range(9):
+            cached.tasks.popleft()
+
+    await head_cache.read_ahead(KEEPS, NOW)
+
+    assert [len(cached.tasks) for cached in cached_heads] == [10, 10, 10]
+
+
 async def test_where_nothing_is_kept_no_more_is_read_and_locked_than_is_taken(monkeypatch):
     depths = []
 

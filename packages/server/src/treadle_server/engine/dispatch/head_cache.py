@@ -208,8 +208,11 @@ class HeadCache:
         """
         short = self._short()
         if short and beside is not None and beside.is_exclusive:
+            most = min(4 * max(cached.wanted for cached in short.values()), self._room() // len(short))
+            if most <= 0:
+                return
             try:
-                await self._go_on(beside, short, 4 * max(cached.wanted for cached in short.values()), now)
+                await self._go_on(beside, short, most, now)
             except (SQLAlchemyError, OSError) as error:
                 log.info("what comes next in the queues could not be read ahead (%s)", error)
 
