@@ -85,6 +85,8 @@ def test_a_database_that_a_newer_version_has_migrated(tmp_path: Path, command: s
     with closing(sqlite3.connect(tmp_path / "treadle.db")) as database:
         database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
         database.execute("INSERT INTO alembic_version VALUES ('9999')")
+        for table in ("jobs", "lanes", "tasks", "runs", "workers"):
+            database.execute(f"CREATE TABLE {table} (id INTEGER)")
         database.commit()
 
     told = refused(tmp_path, *command.split())

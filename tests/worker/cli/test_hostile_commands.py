@@ -17,6 +17,7 @@ from tests.worker.cli.hostile import JOINED, LINES, VALUE, Filled
 from tests.worker.cli.pseudo import Terminal, obeyed, text_of
 from treadle import outbox
 from treadle.cli.group import treadle
+from treadle.cli.show import ListedGroup
 from treadle.outbox.table import TABLE
 from treadle_server.testing import Served, serve_in_thread
 
@@ -269,7 +270,7 @@ def commands(group: click.Group = treadle, above: str = "") -> Iterator[str]:
         command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from commands(command, f"{above}{name} ")
-        if not isinstance(command, click.Group) or command.invoke_without_command:
+        if not isinstance(command, click.Group) or command.invoke_without_command or isinstance(command, ListedGroup):
             yield f"{above}{name}"
 
 
