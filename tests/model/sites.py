@@ -202,8 +202,8 @@ class Site:
         if service == "fill":
             await self.engine.run(OpenLimits())
             return
-        if service == "tick":
-            # It reads the clock that its last transaction left; the sweeper's turn reads the store's.
+        if service in {"tick", "promote"}:
+            # They read the clock that the last transaction left; the sweeper's turn reads the store's.
             await self.engine.store.read_clock()
         services: dict[str, TurnedByHand] = {
             "sweep": self.sweeper, "promote": self.promoter, "poll": self.poller, "tick": self.scheduler,
