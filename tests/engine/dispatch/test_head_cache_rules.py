@@ -395,6 +395,19 @@ async def test_of_more_lanes_than_tasks_are_kept_no_more_is_read_than_a_claim_ma
     assert rows.read == [], "two of each are more than are kept of fewer lanes, and are kept all the same"
 
 
+async def test_what_a_target_may_block_is_put_into_no_head_that_the_order_among_queues_may_have_l2(rows) -> None:
+    head_cache = HeadCache()
+    cached = (await head_cache.fill(KEEPS, {1}, 10, NOW))[1]
+    cached.tasks.clear()
+    blocked = task(20)
+    blocked.target_num = 1
+
+    head_cache.add([blocked])
+
+    assert not cached.tasks
+    assert head_cache._heads == {}
+
+
 async def test_no_more_is_read_ahead_than_may_be_kept_in_all(rows, monkeypatch) -> None:
     monkeypatch.setattr(head_cache_module, "MOST", 30)
     rows.rows = [task(n, lane=lane) for lane in (1, 2, 3) for n in range(lane * 1000, lane * 1000 + 100)]

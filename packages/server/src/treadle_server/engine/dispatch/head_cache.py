@@ -140,7 +140,9 @@ class HeadCache:
             cached = self._heads.get(task.lane)
             if cached is None:
                 continue
-            if cached.tasks and _queue_key(task) < _queue_key(cached.tasks[-1]):
+            # What a target may block is never put in, not even to be dropped at once: the order among queues has the
+            # same deque, and would hand it out.
+            if task.stands_in_line or (cached.tasks and _queue_key(task) < _queue_key(cached.tasks[-1])):
                 del self._heads[task.lane]
             elif not cached.is_all:
                 continue
