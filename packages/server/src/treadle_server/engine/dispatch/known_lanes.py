@@ -8,7 +8,7 @@ from treadle_server.engine.dispatch.slots import Demand
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction.heads import Claimable, claimable_lanes
 
-Kind = tuple[frozenset[int], str | None]
+JobsInPool = tuple[frozenset[int], str | None]
 """What demands take from: the jobs that they serve, and the pool in which they are."""
 
 
@@ -19,7 +19,7 @@ class KnownLanes:
         self._lanes: dict[int, Claimable] = {}
         self._open: set[int] = set()
         """Those of which it is known that they may be claimed from."""
-        self._served: dict[Kind, set[int]] = {}
+        self._served: dict[JobsInPool, set[int]] = {}
         """Which of them demands of a kind take from."""
 
     def __getitem__(self, number: int) -> Claimable:
@@ -52,7 +52,7 @@ class KnownLanes:
         """Read anew what may be claimed from."""
         self._open.clear()
 
-    def _served_by(self, kind: Kind) -> set[int]:
+    def _served_by(self, kind: JobsInPool) -> set[int]:
         if kind not in self._served:
             if len(self._served) >= MOST_KINDS:
                 self._served.clear()
