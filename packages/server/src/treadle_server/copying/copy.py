@@ -15,7 +15,7 @@ from treadle_server.copying.sqlite import sqlite_destination, sqlite_source
 from treadle_server.errors import ValidationFailed
 from treadle_server.store.connections import parse_url
 from treadle_server.store.sqlite.places import file_of
-from treadle_server.store.store import failures_explained
+from treadle_server.store.store import FAILURES_EXPLAINED
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ async def copy_database(source: str, target: str, tell: Tell) -> Copied:
     """
     from_url, to_url = parse_url(source), parse_url(target)
     _check_apart(from_url, to_url)
-    with failures_explained():
+    with FAILURES_EXPLAINED:
         async with _source(from_url) as here:
             async with _destination(to_url, here) as there:
                 copied = await _copy(here, there, tell)

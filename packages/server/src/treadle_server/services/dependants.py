@@ -28,8 +28,9 @@ class Dependants(Interval):
         engine.hub.listen(self._heard)
 
     def _heard(self, batch: Batch) -> None:
+        # What nearly no task is, is asked last, and of those alone that may have been waited for.
         if batch.has_gap or any(
-            task.is_bound and (task.completed_at is not None or (task.telling or 0) < 0) for task, _ in batch.tasks
+            (task.completed_at is not None or (task.telling or 0) < 0) and task.is_bound for task, _ in batch.tasks
         ):
             self.wake()
 

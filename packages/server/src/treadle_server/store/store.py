@@ -1,8 +1,8 @@
 """The store on SQLAlchemy Core: opens the database, and turns its failures into `StoreUnavailable`."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import cast
 
 from sqlalchemy import Engine, text
@@ -26,6 +26,7 @@ from treadle_server.store.postgres.clock import DatabaseClock
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.postgres.writer import TRIES, PostgresWriter
 from treadle_server.store.sqlite.writer import InlineConnection, InlineWriter, Statements
+from treadle_server.store.translated import Translated
 
 RETRY_AFTER = 2.0
 """Seconds after which a client may try again when the database does not answer."""
@@ -45,34 +46,33 @@ def _state(error: DBAPIError) -> str:
     return str(getattr(error.orig, "sqlstate", None) or "")
 
 
-def _code(error: Exception) -> int:
+def _code(error: BaseException) -> int:
     """Return SQLite's primary error code; 0 for another error."""
     return int(getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", 0)) & 0xFF
 
 
-@contextmanager
-def failures_explained() -> Iterator[None]:
-    """Raise `StoreUnavailable`, with advice, for what a database raises that does not answer."""
-    try:
-        yield
-    except (OperationalError, InterfaceError, PoolTimeout, OSError) as error:
+def _explained(error: BaseException) -> StoreUnavailable | None:
+    if isinstance(error, OperationalError | InterfaceError | PoolTimeout | OSError):
         # OSError: nobody listens there, or its socket's file is gone.
-        raise _unavailable(error) from error
-    except DBAPIError as error:
-        if error.connection_invalidated or _state(error)[:2] in _OUT_OF_ORDER or _code(error) == sqlite3.SQLITE_NOTADB:
-            raise _unavailable(error) from error
-        raise
+        return _unavailable(error)
+    is_down = isinstance(error, DBAPIError) and (
+        error.connection_invalidated or _state(error)[:2] in _OUT_OF_ORDER or _code(error) == sqlite3.SQLITE_NOTADB
+    )
+    return _unavailable(error) if is_down else None
 
 
-@contextmanager
-def _collisions_told() -> Iterator[None]:
-    """Raise `LostUpdate` for a transaction that PostgreSQL broke off in favour of another: it can be done anew."""
-    try:
-        yield
-    except DBAPIError as error:
-        if _state(error) in _BROKEN_OFF:
-            raise LostUpdate(f"another server was faster ({error.orig})") from error
-        raise
+FAILURES_EXPLAINED = Translated(_explained)
+"""Raises `StoreUnavailable`, with advice, for what a database raises that does not answer."""
+
+
+def _collision(error: BaseException) -> LostUpdate | None:
+    if isinstance(error, DBAPIError) and _state(error) in _BROKEN_OFF:
+        return LostUpdate(f"another server was faster ({error.orig})")
+    return None
+
+
+_COLLISIONS_TOLD = Translated(_collision)
+"""Raises `LostUpdate` for a transaction that PostgreSQL broke off in favour of another: it can be done anew."""
 
 
 _ADVICE = {
@@ -86,7 +86,7 @@ _ADVICE = {
 }
 
 
-def _unavailable(error: Exception) -> StoreUnavailable:
+def _unavailable(error: BaseException) -> StoreUnavailable:
     cause = getattr(error, "orig", None) or error
     what = _ADVICE.get(_code(error), "the database does not answer")
     # A connection that broke after it was asked to commit: what is sent again with the same id is done once.
@@ -152,7 +152,7 @@ class SqlStore:
 
     async def _upgrade(self) -> None:
         begun = self._writer.begin() if isinstance(self._writer, InlineWriter) else self._writer.begin(is_first=True)
-        with failures_explained(), _collisions_told():
+        with FAILURES_EXPLAINED, _COLLISIONS_TOLD:
             async with begun as connection:
                 await connection.run_sync(upgrade)
 
@@ -177,11 +177,11 @@ class SqlStore:
         if isinstance(self._writer, InlineWriter):
             if after is not None:
                 await after()
-            with failures_explained():
+            with FAILURES_EXPLAINED:
                 async with self._writer.begin() as inline:
                     yield Tx(inline, self.dialect, inline.data_version())
         else:
-            with failures_explained(), _collisions_told():
+            with FAILURES_EXPLAINED, _COLLISIONS_TOLD:
                 async with self._writer.begin(after=after) as direct:
                     yield _tx(direct)
 
@@ -191,19 +191,19 @@ class SqlStore:
         It is so until another server writes, and need not come true. Raises `StoreUnavailable`.
         """
         if not isinstance(self._writer, InlineWriter):
-            with failures_explained():
+            with FAILURES_EXPLAINED:
                 await self._writer.seek_exclusive()
 
     async def read_clock(self) -> None:
         """Have `clock` show what the store's clock shows now; SQLite's is the machine's. Raises `StoreUnavailable`."""
         if not isinstance(self._writer, InlineWriter):
-            with failures_explained():
+            with FAILURES_EXPLAINED:
                 await self._writer.read_clock()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """Lend a connection that only reads. Raises `StoreUnavailable` when the database does not answer."""
-        with failures_explained():
+        with FAILURES_EXPLAINED:
             async with self._reader.connect() as connection:
                 yield connection
 
@@ -219,7 +219,7 @@ class SqlStore:
             async with self.read() as connection:
                 yield connection
             return
-        with failures_explained(), self._in_place.connect() as inline:
+        with FAILURES_EXPLAINED, self._in_place.connect() as inline:
             yield InlineConnection(inline)
 
     def connections_checked_out(self) -> int:

@@ -4,8 +4,8 @@ A statement through SQLAlchemy's asyncpg adapter takes 0.27 ms there and back, o
 a Unix socket, 2 cores, a thousand each in one run).
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Dialect, Executable
@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle_server.store.base import LostUpdate
 from treadle_server.store.postgres.changes import Change
 from treadle_server.store.sqlite.writer import Rows
+from treadle_server.store.translated import Translated
 
 if TYPE_CHECKING:
     import asyncpg
@@ -73,13 +74,14 @@ class DirectConnection:
         """A number that stands as long as nobody else has written; None when others may at any time."""
         self._begin = begin
         self._alone = alone
-        self._opened: Opened | None = None
+        self.opened: Opened | None = None
+        """Its connection, once it is begun."""
         self._postponed: Change | None = None
 
     @property
     def is_begun(self) -> bool:
         """Return whether the database knows of the transaction."""
-        return self._opened is not None
+        return self.opened is not None
 
     @property
     def beside(self) -> Beside | None:
@@ -88,9 +90,9 @@ class DirectConnection:
 
     async def open(self) -> Opened:
         """Begin the transaction, unless it is begun."""
-        if self._opened is None:
-            self._opened = await self._begin()
-        return self._opened
+        if self.opened is None:
+            self.opened = await self._begin()
+        return self.opened
 
     def postpone(self, change: Change) -> None:
         """Write the change before any other statement and the commit; nothing is postponed yet."""
@@ -135,14 +137,9 @@ class DirectConnection:
         if change is not None and alone is not None and await alone.write(change):
             return
         await self.send_postponed()
-        if self._opened is not None:
+        if self.opened is not None:
             with named("COMMIT"):
-                await self._opened[1].execute("COMMIT")
-
-    async def roll_back(self) -> None:
-        """Undo what was sent."""
-        if self._opened is not None:
-            await roll_back(*self._opened)
+                await self.opened[1].execute("COMMIT")
 
     async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
         """Run a statement through SQLAlchemy; a list of parameters runs it for each."""
@@ -171,7 +168,7 @@ class DirectConnection:
         """
         if not is_apart or (self._postponed is not None and self._postponed.fills_queues):
             await self.send_postponed()
-        elif self._opened is None and self._alone is not None:
+        elif self.opened is None and self._alone is not None:
             return await self._alone.read(statement, values)
         _, driver = await self.open()
         with named(statement):
@@ -186,29 +183,33 @@ class DirectConnection:
             return int((await driver.execute(statement, *values)).rsplit(" ", 1)[1])
 
 
-@contextmanager
-def named(statement: str) -> Iterator[None]:
-    """Raise the driver's errors as SQLAlchemy does, so that they are told apart in one place.
+def named(statement: str) -> Translated:
+    """Raise the driver's errors in the block as SQLAlchemy does, so that they are told apart in one place.
 
     They are `IntegrityError`, `OperationalError` and `DBAPIError`.
     """
+    return Translated(partial(_as_sqlalchemy, statement))
+
+
+def _as_sqlalchemy(statement: str, error: BaseException) -> DBAPIError | None:
     import asyncpg
 
-    try:
-        yield
-    except asyncpg.IntegrityConstraintViolationError as error:
-        raise IntegrityError(statement, None, error) from error
-    except (
-        asyncpg.PostgresConnectionError,
-        asyncpg.InterfaceError,
-        asyncpg.InternalClientError,
-        asyncpg.OperatorInterventionError,
-        asyncpg.CannotConnectNowError,
-        asyncpg.TooManyConnectionsError,
-    ) as error:
-        raise OperationalError(statement, None, error) from error
-    except asyncpg.PostgresError as error:
-        raise DBAPIError(statement, None, error) from error
+    match error:
+        case asyncpg.IntegrityConstraintViolationError():
+            return IntegrityError(statement, None, error)
+        case (
+            asyncpg.PostgresConnectionError()
+            | asyncpg.InterfaceError()
+            | asyncpg.InternalClientError()
+            | asyncpg.OperatorInterventionError()
+            | asyncpg.CannotConnectNowError()
+            | asyncpg.TooManyConnectionsError()
+        ):
+            return OperationalError(statement, None, error)
+        case asyncpg.PostgresError():
+            return DBAPIError(statement, None, error)
+        case _:
+            return None
 
 
 async def roll_back(connection: AsyncConnection, driver: "asyncpg.Connection[Any]") -> None:

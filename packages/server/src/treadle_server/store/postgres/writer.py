@@ -1,13 +1,13 @@
 """PostgreSQL's writer: it begins transactions, and looks before each whether what its server believes is so."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import LostUpdate
@@ -59,6 +59,22 @@ class _Alone:
         return await self._writer.read_alone(statement, values)
 
 
+class _Lent:
+    """Lends a connection, the driver's own, for a statement that needs no transaction around it."""
+
+    __slots__ = ("_opened", "_writer")
+
+    def __init__(self, writer: "PostgresWriter") -> None:
+        self._writer = writer
+
+    async def __aenter__(self) -> "asyncpg.Connection[Any]":
+        self._opened = await self._writer.borrow()
+        return self._opened[1]
+
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        await (self._writer.give_back if error is None else self._writer.close_one)(self._opened)
+
+
 class PostgresWriter:
     """Lends a connection of a small pool, a transaction at a time; its BEGIN, COMMIT and ROLLBACK are given here."""
 
@@ -76,7 +92,7 @@ class PostgresWriter:
         self._exclusive = ExclusiveWriter()
         self._clock = clock
         self._leave = leave
-        self._kept: list[AsyncConnection] = []
+        self._kept: list[Opened] = []
         """The connections of the last transactions, which the next ones have."""
         self._lent_now = 0
         """How many use a connection, or wait for one."""
@@ -103,44 +119,44 @@ class PostgresWriter:
         asked of the database before the first statement, which waits for `after`; who writes, or the time, may then
         turn out to be another than was believed: `LostUpdate`.
         """
-        async with AsyncExitStack() as lending:
-            version = self._exclusive.version
-            if after is None:
-                lent = DirectConnection(self._engine.dialect, partial(self._open, lending, is_first=is_first))
-                await lent.open()
-                lent.version = None if is_first else self._exclusive.version
-            else:
-                late = partial(self._open_late, lending, after, version)
-                alone = None if version is None or self._is_pooled else _Alone(self, after, version)
-                lent = DirectConnection(self._engine.dialect, late, version, alone)
-            try:
-                yield lent
-                await lent.commit()
-                if after is not None:
-                    await after()  # who has nothing to write either is not told of what may not be so
-            except BaseException:
-                await lent.roll_back()
-                raise
+        version = self._exclusive.version
+        if after is None:
+            lent = DirectConnection(self._engine.dialect, partial(self._open, is_first=is_first))
+            await lent.open()
+            lent.version = None if is_first else self._exclusive.version
+        else:
+            late = partial(self._open_late, after, version)
+            alone = None if version is None or self._is_pooled else _Alone(self, after, version)
+            lent = DirectConnection(self._engine.dialect, late, version, alone)
+        try:
+            yield lent
+            await lent.commit()
+            if after is not None:
+                await after()  # who has nothing to write either is not told of what may not be so
+        except BaseException:
+            if lent.opened is not None:
+                await self._give_up(lent.opened)
+            raise
+        if lent.opened is not None:
+            await self.give_back(lent.opened)
 
-    async def _open(self, lending: AsyncExitStack, *, is_first: bool = False, is_late: bool = False) -> Opened:
-        connection, driver = await lending.enter_async_context(self._lent())
+    async def _open(self, *, is_first: bool = False, is_late: bool = False) -> Opened:
+        opened = _, driver = await self.borrow()
         try:
             with named("BEGIN"):
                 await (self._join(driver) if is_first else self._begin(driver, is_late=is_late))
         except BaseException:
-            await roll_back(connection, driver)
+            await self._give_up(opened)
             raise
-        return connection, driver
+        return opened
 
-    async def _open_late(
-        self, lending: AsyncExitStack, after: Callable[[], Awaitable[None]], version: int | None
-    ) -> Opened:
+    async def _open_late(self, after: Callable[[], Awaitable[None]], version: int | None) -> Opened:
         await after()
-        opened = await self._open(lending, is_late=True)
+        opened = await self._open(is_late=True)
         try:
             self._look(version)
         except LostUpdate:
-            await roll_back(*opened)
+            await self._give_up(opened)
             raise
         return opened
 
@@ -152,7 +168,7 @@ class PostgresWriter:
         import asyncpg
 
         text, values = change.text(is_alone=True), change.values
-        async with self._lent() as (_, driver):
+        async with _Lent(self) as driver:
             self._look(version)
             if self._are_old(driver):
                 return False
@@ -165,7 +181,7 @@ class PostgresWriter:
 
     async def read_alone(self, statement: str, values: Sequence[Any]) -> "Sequence[Sequence[Any]]":
         """Return what a statement finds that needs no transaction."""
-        async with self._lent() as (_, driver):
+        async with _Lent(self) as driver:
             with named(statement):
                 if forgetting := self._forgetting(driver):
                     await driver.execute(forgetting)
@@ -177,35 +193,49 @@ class PostgresWriter:
         if version != self._exclusive.version:
             raise LostUpdate(UNBELIEVED)
 
-    @asynccontextmanager
-    async def _lent(self) -> AsyncIterator[Opened]:
-        """Lend a connection, and keep it for another time unless something failed: the pool takes 53 us each time."""
+    async def borrow(self) -> Opened:
+        """Return a connection that is kept, or one of the pool's where all are lent or broken."""
         self._lent_now += 1
-        connection = None
         try:
-            connection, driver = await self._take()
-            yield connection, driver
+            while self._kept:
+                opened = kept, driver = self._kept.pop()
+                if not driver.is_closed():
+                    return opened
+                await kept.invalidate()
+                await kept.close()
+            connection = await self._engine.connect()
+            raw = await connection.get_raw_connection()
+        except BaseException:
+            self._lent_now -= 1
+            raise
+        return connection, cast("asyncpg.Connection[Any]", raw.driver_connection)
+
+    async def give_back(self, opened: Opened) -> None:
+        """Keep a connection for another time: the pool takes 53 us each time."""
+        connection, is_kept = opened[0], False
+        try:
             if connection.in_transaction():
                 await connection.rollback()  # SQLAlchemy's own: there is none in the database
-            if self._lent_now + len(self._kept) <= WRITERS:  # with more, one of them waits for it at the pool
-                self._kept.append(connection)
-                connection = None
+            # With more, one of them waits for it at the pool.
+            is_kept = self._lent_now + len(self._kept) <= WRITERS
         finally:
-            self._lent_now -= 1
-            if connection is not None:
-                await connection.close()
+            if is_kept:
+                self._lent_now -= 1
+                self._kept.append(opened)
+            else:
+                await self.close_one(opened)
 
-    async def _take(self) -> Opened:
-        """Return a connection that is kept, or one of the pool's where all are lent or broken."""
-        while self._kept:
-            kept = self._kept.pop()
-            driver = await _driver_of(kept)
-            if not driver.is_closed():
-                return kept, driver
-            await kept.invalidate()
-            await kept.close()
-        connection = await self._engine.connect()
-        return connection, await _driver_of(connection)
+    async def close_one(self, opened: Opened) -> None:
+        """Give a connection up with which something failed."""
+        self._lent_now -= 1
+        await opened[0].close()
+
+    async def _give_up(self, opened: Opened) -> None:
+        """End a transaction that failed."""
+        try:
+            await roll_back(*opened)
+        finally:
+            await self.close_one(opened)
 
     async def _join(self, driver: "asyncpg.Connection[Any]") -> None:
         await driver.execute(self._begin_text)
@@ -251,23 +281,18 @@ class PostgresWriter:
     async def seek_exclusive(self) -> None:
         """Become the exclusive writer, unless this server is it, or somebody writes all the time."""
         if self._exclusive.version is None:
-            async with self._lent() as (_, driver):
+            async with _Lent(self) as driver:
                 with named("BEGIN"):
                     await self._exclusive.seek(driver)
 
     async def read_clock(self) -> None:
         """Ask what time it is."""
-        async with self._lent() as (_, driver):
+        async with _Lent(self) as driver:
             with named("SELECT clock_timestamp()"):
                 await self._clock.read(driver)
 
     async def close(self) -> None:
         """Close every connection that is not lent; new ones may be made."""
         while self._kept:
-            await self._kept.pop().close()
+            await self._kept.pop()[0].close()
         await self._engine.dispose()
-
-
-async def _driver_of(connection: AsyncConnection) -> "asyncpg.Connection[Any]":
-    raw = await connection.get_raw_connection()
-    return cast("asyncpg.Connection[Any]", raw.driver_connection)

@@ -12,14 +12,14 @@ import random
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from functools import lru_cache
 from itertools import chain
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, CursorResult, Dialect, Engine, Executable
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from treadle_server.store.sqlite.places import FilesInPlace
 
@@ -108,16 +108,20 @@ class InlineConnection:
 
     def fetch(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run SQL on the driver itself and return its rows as they come; the hot path's way."""
-        with _named(statement):
+        try:
             return self.driver.execute(statement, parameters).fetchall()
+        except _NAMED as error:
+            raise _named(statement, error) from error
 
     def run_many(self, statement: str, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> int:
         """Run SQL on the driver itself for each row of parameters, and return how many rows it changed in all.
 
         The parameters are a sequence for `?`, or a mapping for `:name`; newer Pythons refuse a sequence for `?1`.
         """
-        with _named(statement):
+        try:
             return self.driver.executemany(statement, rows).rowcount
+        except _NAMED as error:
+            raise _named(statement, error) from error
 
     def run_together(self, statement: str, shared: Sequence[Any], rows: Sequence[Sequence[Any]]) -> int:
         """Run SQL on the driver itself for all rows of parameters, and return how many rows it changed in all.
@@ -140,8 +144,10 @@ class InlineConnection:
         for first in range(0, len(rows), MOST_TOGETHER):
             some = rows[first : first + MOST_TOGETHER]
             text = _with_rows(statement, len(some), len(some[0]))
-            with _named(text):
+            try:
                 done = self.driver.execute(text, (*shared, *chain.from_iterable(some)))
+            except _NAMED as error:
+                raise _named(text, error) from error
             yield done
 
 
@@ -152,15 +158,13 @@ def _with_rows(statement: str, count: int, width: int) -> str:
     return statement.format(rows=f"(VALUES {', '.join([row] * count)})")
 
 
-@contextmanager
-def _named(statement: str) -> Iterator[None]:
-    """Raise the driver's errors as SQLAlchemy does, so that they are told apart in one place."""
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
-        raise IntegrityError(statement, None, error) from error
-    except sqlite3.OperationalError as error:
-        raise OperationalError(statement, None, error) from error
+_NAMED = (sqlite3.IntegrityError, sqlite3.OperationalError)
+
+
+def _named(statement: str, error: sqlite3.Error) -> DBAPIError:
+    """Return one of the driver's errors as SQLAlchemy has it, so that they are told apart in one place."""
+    kind = IntegrityError if isinstance(error, sqlite3.IntegrityError) else OperationalError
+    return kind(statement, None, error)
 
 
 class InlineWriter:
@@ -195,8 +199,10 @@ class InlineWriter:
             try:
                 self._files.check()
                 yield self._connection
-                with _named("COMMIT"):
+                try:
                     await self._commit(driver.commit)
+                except _NAMED as error:
+                    raise _named("COMMIT", error) from error
             except BaseException:
                 if driver.in_transaction:
                     driver.rollback()
