@@ -1,7 +1,6 @@
 """The asynchronous client: submits tasks, waits for their results, and steers them."""
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
@@ -26,6 +25,7 @@ from treadle.client.steering import Steering
 from treadle.encryption.fields import opened_texts
 from treadle.encryption.sealer import Sealer
 from treadle.errors import Forbidden, InvalidArguments, InvalidPayload, JobNotFound, NoClient
+from treadle.forks import process_number
 from treadle.transport.bearer import Bearer, TokenSource, bearer_of
 from treadle.values import plain_request
 from treadle.wire.jobs import JobItem
@@ -123,7 +123,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         self._named_jobs.forget()
         if opening is None:
             return
-        if opening.pid != os.getpid() or opening.loop.is_closed():
+        if opening.pid != process_number() or opening.loop.is_closed():
             opening.forsake()
         else:
             self._was_plain = opening.is_plain
@@ -145,7 +145,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         if opening is not None and opening.is_open:
             return opening
         how = "use it inside `async with client:`, or between `await client.open()` and `await client.close()`"
-        if opening is not None and opening.pid != os.getpid():
+        if opening is not None and opening.pid != process_number():
             how = f"it was opened in process {opening.pid}, which this one was forked from: open it here too"
         raise NoClient(f"{self!r} is not open: {how}")
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import threading
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import CancelledError
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from treadle.client.results import RawTask, ResultWaiters
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.errors import ConnectionLost, SocketRefused, TaskNotFound, TreadleError, WouldBlock
+from treadle.forks import process_number
 from treadle.transport.bearer import Bearer
 from treadle.wire.status import TERMINAL
 
@@ -40,7 +40,7 @@ class Connection:
 
     def __init__(self, urls: tuple[str, ...], bearer: Bearer, *, patience: float) -> None:
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
-        self.pid: int = os.getpid()
+        self.pid: int = process_number()
         self.holders = 0
         """How many `with` blocks of the client it is open for."""
         self.is_kept = False
@@ -70,7 +70,7 @@ class Connection:
     @property
     def is_open(self) -> bool:
         """Whether requests can be made: not after `close`, the loop's end, or a fork."""
-        return not self._closing.is_set() and self.pid == os.getpid() and not self.loop.is_closed()
+        return not self._closing.is_set() and self.pid == process_number() and not self.loop.is_closed()
 
     @property
     def is_here(self) -> bool:
@@ -91,7 +91,7 @@ class Connection:
 
     def forsake(self) -> None:
         """Leave it as it is: it is another process's, or its loop has ended."""
-        if self.pid != os.getpid():
+        if self.pid != process_number():
             _inherited.append(self)
 
     async def run(self, work: Coroutine[Any, Any, R]) -> R:

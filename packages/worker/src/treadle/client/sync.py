@@ -19,6 +19,7 @@ from treadle.client.open_clients import enter, leave
 from treadle.client.options import Options, TaskEdits
 from treadle.client.requests import Listing
 from treadle.errors import NoClient
+from treadle.forks import process_number
 from treadle.transport.bearer import Bearer, TokenSource
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.fields import Model
@@ -309,7 +310,7 @@ class SyncClient:
 
     def _loop(self) -> _Loop:
         # A single step, so that threads agree on one without a lock, which a fork might copy while it is held.
-        return self._loops.setdefault(os.getpid(), _Loop(self.client))
+        return self._loops.setdefault(process_number(), _Loop(self.client))
 
     def submit(self, bound: Bound[R], *, options: Options | None = None, wait: bool = False) -> SyncHandle[R]:
         """Submit `task.bind(…)` and return its handle, whose methods block; as `Client.submit`."""

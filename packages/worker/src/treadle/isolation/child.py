@@ -18,6 +18,7 @@ from typing import Any
 
 from treadle import logs, tracing
 from treadle.errors import BadValue, ConnectionFailed, error_for
+from treadle.forks import process_number
 from treadle.isolation import pipes
 from treadle.isolation.copies import end_copy
 from treadle.isolation.lease_killer import end_group, kill_at_the_end
@@ -198,7 +199,7 @@ class Running:
 
     def run(self) -> Ending:
         """Call the function and return its ending."""
-        ours = os.getpid()
+        ours = process_number()
         try:
             result = self._call()
             end_copy(ours)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from treadle.errors import (
     ValidationFailed,
     problem_named,
 )
+from treadle.forks import process_number
 from treadle.ids import RunKey
 from treadle.isolation import output
 from treadle.isolation.copies import end_copy
@@ -214,7 +214,7 @@ class Caller:
         # Most functions want no context, and its event costs more than the rest of a call.
         context = self._context(held, self._port(LoopPort, held)) if task.signature.wants_context else None
         error: BaseException | None = None
-        ours = os.getpid()
+        ours = process_number()
         held.stop_code = self._canceller(held, code, context)
         try:
             if context is None:
