@@ -55,6 +55,8 @@ class Signature:
             self._check(parameter)
         self.names: tuple[str, ...] = tuple(parameter.name for parameter in self.parameters)
         self._model: type[BaseModel] | None = None
+        self._places: tuple[tuple[str, str], ...] = ()
+        """Each parameter with the model's field for it: pydantic takes a microsecond to say what fields there are."""
         self._partial: dict[frozenset[str], type[BaseModel]] = {}
         self._returns: TypeAdapter[Any] | None = None
 
@@ -63,6 +65,7 @@ class Signature:
         """The pydantic model of the arguments; raises `DefinitionError` when an annotation can't be used."""
         if self._model is None:
             self._model = self._make_model()
+            self._places = tuple(zip(self.names, self._model.model_fields, strict=True))
         return self._model
 
     @property
@@ -119,11 +122,11 @@ class Signature:
         """Return a payload as keyword arguments, with defaults filled in; raise `InvalidArguments`."""
         try:
             # As JSON rather than as Python: strict models take a datetime's text in JSON only.
-            model = self.model.model_validate_json(to_json(payload))
+            model = self.model.__pydantic_validator__.validate_json(to_json(payload))
         except ValidationError as error:
             raise InvalidArguments(self._explain(error)) from None
         values = model.__dict__
-        return {name: values[field] for name, field in zip(self.names, type(model).model_fields, strict=True)}
+        return {name: values[field] for name, field in self._places}
 
     def _misplaced(self, given: Mapping[str, Any]) -> str | None:
         """Return what to write instead, where a task of a flow was given that nobody waits for; None without one."""
