@@ -83,7 +83,10 @@ JsonObject = dict[str, Any]
 Json = JsonValue
 """Any JSON value."""
 
-GivenObject = Annotated[JsonObject, AfterValidator(_kept)]
+LOOKED_THROUGH = AfterValidator(_kept)
+"""Marks a field whose value its model looks through."""
+
+GivenObject = Annotated[JsonObject, LOOKED_THROUGH]
 """A JSON object as a client gives it: one that can be kept (`treadle.wire.values`)."""
 
 
@@ -126,6 +129,7 @@ class Request(BaseModel):
 
 
 __all__ = [
+    "LOOKED_THROUGH",
     "Amount",
     "Budget",
     "Flag",
