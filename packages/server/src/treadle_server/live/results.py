@@ -3,9 +3,10 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import TERMINAL
@@ -16,7 +17,8 @@ from treadle_server.errors import StoreUnavailable, TooManyRequests
 from treadle_server.live.connection import Connection
 from treadle_server.operations.encode import task_data
 from treadle_server.services.base import Interval
-from treadle_server.store.base import Store
+from treadle_server.store.base import Dialect, Store
+from treadle_server.store.bound_lists import UUID, bound, is_among
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.shown import LISTED, SIZE, fitting, size_of, whole
 from treadle_server.store.read.statuses import status_is
@@ -36,6 +38,15 @@ LATE_CHUNK = 32
 
 POLL_SECONDS = 5.0
 """How often the store is asked: a task may have ended on another server of the same database."""
+
+
+@cache
+def _ended_of(dialect: Dialect) -> Select[Any]:
+    """Return the statement that reads those of the tasks `ids` that have ended.
+
+    It is one text for any number of them: with a parameter for each, a look at 10,000 took 0.1 s.
+    """
+    return select(*LISTED, SIZE).where(is_among(dialect, tasks.c.id, "ids", UUID), status_is(*TERMINAL))
 
 
 class _Young(NamedTuple):
@@ -204,9 +215,9 @@ class Results(Interval):
         """Return those of the tasks that have ended, as many as a page has; what is left is late."""
         if not ids:
             return []
-        statement = select(*LISTED, SIZE).where(tasks.c.id.in_(ids), status_is(*TERMINAL))
+        dialect = self._store.dialect
         async with self._store.read() as connection:
-            rows = (await connection.execute(statement)).all()
+            rows = (await connection.execute(_ended_of(dialect), {"ids": bound(dialect, ids)})).all()
             count = fitting([row.size for row in rows], MOST_OF_PAGE)
             found = await whole(connection, [to_task(row[:-1]) for row in rows[:count]])
         self._late.update(row.id for row in rows[count:])
