@@ -196,7 +196,8 @@ async def _deliver_laden(session: Session, tasks: list[Task]) -> None:
         # What kept its steps asks for them by itself; of the others their start timeout returns them.
         carried, tasks = {}, [task for task in tasks if task.unmet is None]
         log.warning("what claims carry could not be read: %s", error.detail)
-    await session.push_as_read("claim", (brief_claim(task, ctx.now(), carried.get(task.id)) for task in tasks))
+    now = ctx.now()
+    await session.push_as_read("claim", (brief_claim(task, now, carried.get(task.id)) for task in tasks))
 
 
 async def reports(session: Session, fields: dict[str, Any]) -> Reply:

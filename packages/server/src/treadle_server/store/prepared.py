@@ -10,10 +10,11 @@ from typing import Any, cast
 from sqlalchemy import Select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.postgres.connection import DirectConnection
+from treadle_server.store.postgres.connection import DirectConnection, named
 from treadle_server.store.sqlite.writer import InlineConnection
 
 Rows = Sequence[Sequence[Any]]
@@ -44,6 +45,14 @@ class Prepared:
         if isinstance(tx.connection, InlineConnection):
             return tx.connection.fetch(text, values)
         return await cast("DirectConnection", tx.connection).fetch(text, values, is_apart=self._is_apart)
+
+    async def rows_beside(self, connection: AsyncConnection, dialect: Dialect, **parameters: Any) -> Rows:
+        """Run it on PostgreSQL's driver beside the writer, on the connection that is lent, and return every row."""
+        text, names, constants = self._compiled(dialect)
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        with named(text):
+            rows: Rows = await driver.fetch(text, *({**constants, **parameters}[name] for name in names))
+            return rows
 
     def statement(self, dialect: Dialect) -> Query:
         """Return the statement."""
