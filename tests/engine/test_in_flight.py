@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.engine.fast_path.test_reports_turns import rows_of
 from tests.waiting import turns, until
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands import FindWorker
+from treadle_server.engine.commands import FindWorker, PromoteDue
 from treadle_server.engine.dispatch.head_cache import HeadCache
 from treadle_server.engine.hub import Batch
 from treadle_server.engine.in_flight import InFlight
@@ -133,6 +134,33 @@ async def test_new_tasks_are_taken_too_while_a_batch_is_written(served: Served, 
     assert await statuses(served, [run, new]) == [Status.COMPLETED, Status.PENDING]
 
 
+LOST = LostUpdate("another server was faster")
+GONE = OperationalError("COMMIT", None, Exception("the connection is gone"))
+
+
+@pytest.mark.parametrize("error", [None, LOST, GONE], ids=["committed", "overtaken", "unavailable"])
+async def test_who_wakes_is_promoted_behind_a_batch_that_is_being_written_however_that_ends_e1(
+    served: Served, gate: Gate, clock: FakeClock, error: Exception | None
+) -> None:
+    [sleeper] = await served.shop.submit(due_at=clock.now() + timedelta(seconds=5))
+    clock.advance(5)
+    [run, _] = await served.next()
+    gate.close()
+    one = later(served.complete(run))
+    await gate.reached.wait()
+
+    promoted = later(served.shop.engine.run(PromoteDue()))
+    await until(lambda: not served.shop.engine._queue, pause=0)
+    assert not promoted.done()
+    gate.open(error)
+
+    answer, count = await asyncio.gather(one, promoted, return_exceptions=True)
+    assert count == 1
+    assert isinstance(answer, StoreUnavailable) if error is GONE else answer == {}
+    ended = Status.CLAIMED if error is GONE else Status.COMPLETED
+    assert await statuses(served, [run, sleeper]) == [ended, Status.PENDING]
+
+
 async def test_another_command_waits_in_the_queue(served: Served, gate: Gate) -> None:
     """It would have to read in the middle: those that come meanwhile are its batch."""
     run, second = await served.next()
@@ -149,10 +177,6 @@ async def test_another_command_waits_in_the_queue(served: Served, gate: Gate) ->
 
     assert (await one, await done) == ({}, {})
     assert (await looked).id == served.slot.worker_id
-
-
-LOST = LostUpdate("another server was faster")
-GONE = OperationalError("COMMIT", None, Exception("the connection is gone"))
 
 
 @pytest.mark.parametrize("error", [LOST, RuntimeError("a defect"), GONE], ids=["overtaken", "defect", "unavailable"])

@@ -12,6 +12,7 @@ from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.counts import fold_counts
 from treadle_server.store.transaction.heads import heads_statement
 from treadle_server.store.transaction.load import _finders, _tasks_by_id, _tasks_by_unique_key, _tasks_of_workers
+from treadle_server.store.transaction.promotions import due_statement
 from treadle_server.store.transaction.targets import _state, _unblocked
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fresh_database")]
@@ -66,7 +67,6 @@ async def test_the_head_of_a_queue_is_read_along_its_index_and_never_sorted(shop
 @pytest.mark.parametrize(
     ("finder", "index"),
     [
-        ("due", "ix_tasks_due"),
         ("expired", "ix_tasks_lease"),
         ("overdue", "ix_tasks_deadline"),
         ("unstarted", "ix_tasks_start_limit"),
@@ -78,6 +78,16 @@ async def test_what_time_brings_is_found_along_a_partial_index(shop, clock, find
         steps = await plan(tx, _finders(tx.dialect)[finder], {"now": clock.now(), "most": 10, "stamped": clock.now()})
 
     assert index in steps
+    assert _is_indexed(steps)
+
+
+@pytest.mark.parametrize("is_exclusive", [False, True])
+async def test_what_is_due_is_found_along_a_partial_index(shop, clock, is_exclusive) -> None:
+    async with shop.engine.store.write() as tx:
+        statement = due_statement(tx.dialect, is_exclusive=is_exclusive)
+        steps = await plan(tx, statement, {"now": clock.now(), "most": 10})
+
+    assert "ix_tasks_due" in steps
     assert _is_indexed(steps)
 
 

@@ -101,7 +101,7 @@ async def test_who_was_overtaken_by_another_writer_promotes_nothing_e1(shop, clo
         async with shop.engine.store.write() as tx:
             await promote(tx, list(zip((first, second), versions, strict=True)))
 
-    with pytest.raises(LostUpdate, match="1 of 2"):
+    with pytest.raises(LostUpdate, match="changed by another writer"):
         await with_versions(1, 2)
     assert (await shop.get(first.id)).status is Status.SCHEDULED
     await with_versions(1, 1)

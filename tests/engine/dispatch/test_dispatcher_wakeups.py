@@ -108,6 +108,7 @@ class Scene:
 
         async def deaf_apply(work, batch):
             await apply(work, batch)
+            work.batch.lanes.clear()
             work.woken.clear()
 
         def deaf_release(keys, at):

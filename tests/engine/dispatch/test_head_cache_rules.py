@@ -13,7 +13,7 @@ from treadle_server.engine.dispatch.head_cache import (
     FIRST_READ,
     LEAST_READ,
     MOST_BYTES,
-    MOST_OF_LANE,
+    MOST_FOLLOWED,
     MOST_READ,
     PARTS,
     HeadCache,
@@ -308,14 +308,14 @@ async def test_a_new_task_with_a_target_makes_its_lane_be_read_anew_l2(rows) -> 
 
 async def test_no_more_than_so_many_tasks_of_a_lane_are_kept_and_the_rest_is_not_forgotten(rows) -> None:
     head_cache = HeadCache()
-    new = [task(n) for n in range(15, 15 + MOST_OF_LANE)]
+    new = [task(n) for n in range(15, 15 + MOST_FOLLOWED)]
     await seqs(head_cache)
     rows.rows += new
 
     head_cache.add(new)
 
-    assert len(await seqs(head_cache)) == MOST_OF_LANE
-    assert await claim(head_cache, MOST_OF_LANE) == [one.seq for one in rows.rows[:MOST_OF_LANE]]
+    assert len(await seqs(head_cache)) == MOST_FOLLOWED
+    assert await claim(head_cache, MOST_FOLLOWED) == [one.seq for one in rows.rows[:MOST_FOLLOWED]]
     assert await seqs(head_cache) == [one.seq for one in rows.rows[:40]], (
         "the database's word, for the rows are still there"
     )

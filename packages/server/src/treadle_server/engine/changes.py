@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -30,6 +31,10 @@ class Changes:
     """Tasks whose time has come and that nothing else decides about, each with the version that it had."""
     promoted_counts: Counter[CountKey] = field(default_factory=Counter)
     """What their promotion changes of the counts."""
+    free: AbstractSet[int] = frozenset()
+    """Numbers of tasks that were due when the batch began, and that may be claimed once they are promoted."""
+    queued: list[Task] = field(default_factory=list)
+    """Those of the promoted tasks that may be claimed, and of which that was known: they stand in their queues now."""
     new_runs: list[Run] = field(default_factory=list)
     new_jobs: list[Job] = field(default_factory=list)
     changed_jobs: dict[int, Job] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from treadle_server.engine.commands import Submit, SubmitEach
+from treadle_server.engine.commands import PromoteDue, Submit, SubmitEach
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.pending import Pending
@@ -20,8 +20,11 @@ LARGE_SHARE = 5
 """So many times as many tasks may wait that are of commands with more than a batch: a request may bring 10,000 tasks,
 each with what it waits for, and several people may hand in a flow at once."""
 
-_FOLLOWING = (ReportMany, Submit, SubmitEach)
-"""Commands that may be applied while the batch before is written; others would have to read, and so wait for it."""
+_FOLLOWING = (ReportMany, Submit, SubmitEach, PromoteDue)
+"""Commands that may be applied while the batch before is written; others would have to read, and so wait for it.
+
+Who promotes reads too, but nothing else: it waits only until that one is committed, not until it was told.
+"""
 
 
 class CommandQueue:

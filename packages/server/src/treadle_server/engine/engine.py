@@ -286,6 +286,7 @@ class Engine:
                 new = await self._submit_fast(work, batch) if fast else []
                 if left := [pending for pending in batch if not pending.is_done]:
                     await self._apply(work, left)
+                new = new if work.is_plain else [*new, *work.changes.queued]
                 if work.limited or clock_was_set or not work.is_plain:
                     await self._limits.let_through(work, was_set=clock_was_set)
                 if self.hooks:
@@ -299,6 +300,7 @@ class Engine:
                 if work.left_ends:
                     await add_past_outcomes(tx, work.left_ends)
                 is_written = True
+                self._cache.count(work.counted)
                 self._cache.count(assignments.counted)
                 flight.note_applied(may_be_followed=not (tx.has_begun() or self.dispatcher.has_claims))
                 if flight.may_be_followed and not new and self.dispatcher.head_cache.runs_short:
@@ -347,7 +349,6 @@ class Engine:
         if work.changes.restamped:
             self.fast_reports.clear()
         self.fast_reports.note_workers(work.workers.values(), work.changes.gone_workers)
-        self._cache.count(work.counted)
         self._cache.invalidate(work.batch.jobs, work.lanes.values(), new_tasks=bool(work.changes.new_tasks))
 
     def _publish(self, work: UnitOfWork, assignments: Assignments) -> None:
@@ -372,8 +373,7 @@ class Engine:
         """Apply the commands: plain reports by the fast path first, then everything else in its order."""
         reports = [pending.command for pending in left if isinstance(pending.command, ReportMany)]
         reads = ReadSet()
-        others = [pending for pending in left if not isinstance(pending.command, ReportMany)]
-        wanted = {pending for pending in others if pending.declare_reads(reads)}
+        wanted = {p for p in left if not isinstance(p.command, ReportMany) and p.declare_reads(reads)}
         await self.fast_reports.apply(work, reports, reads.tasks)
         for pending in left:
             if isinstance(pending.command, ReportMany):

@@ -44,6 +44,8 @@ class ReadSet:
     """Tasks that are moved to a pool, and so to another lane. Their jobs must be asked for."""
     found: dict[str, int] = field(default_factory=dict)
     """Finders of `load.tasks_found`, and how many tasks are wanted of each."""
+    due: tuple[int, int] | None = None
+    """How many tasks are wanted whose time has come: by who alone writes, and by one of several servers."""
     stamped_at: datetime | None = None
     """When the leases were last stamped anew: the limits of older runs count from then."""
     grace: timedelta = timedelta(0)

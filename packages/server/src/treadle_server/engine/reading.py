@@ -23,6 +23,7 @@ from treadle_server.store.transaction.counts import pending_counts
 from treadle_server.store.transaction.limit_rows import due_buckets
 from treadle_server.store.transaction.limits_kept import limits_by_name, named_limits
 from treadle_server.store.transaction.owners import acting
+from treadle_server.store.transaction.promotions import due_tasks
 from treadle_server.store.transaction.targets import number_targets
 
 MOST_AWAITED = 500
@@ -31,6 +32,11 @@ MOST_AWAITED = 500
 
 async def read(work: UnitOfWork, reads: ReadSet) -> None:
     """Read what the commands of a batch asked for into the unit of work, locked on PostgreSQL until the commit."""
+    if reads.due is not None:
+        alone, of_several = reads.due
+        most = alone if work.tx.is_exclusive else of_several
+        due, work.changes.free = await due_tasks(work.tx, work.now, most)
+        work.found["due"] = work.remember(due)
     for finder, most in reads.found.items():
         at = work.now - reads.grace if finder == "overlong" else work.now
         found = await load.tasks_found(work.tx, finder, at, most, stamped_at=reads.stamped_at)

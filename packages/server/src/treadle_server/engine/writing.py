@@ -46,7 +46,7 @@ async def write(work: UnitOfWork) -> None:
         # Before what the batch did to single tasks: a lease that was renewed in it is as it was answered.
         await restamp(tx, seqs, now=work.now, jump=jump)
     # Before what else the batch did to them.
-    await promotions.promote(tx, work.changes.promoted)
+    await promotions.promote(tx, work.changes.promoted, work.changes.promoted_counts)
     new = {task.seq for task in work.changes.new_tasks}
     changed = [(t, work.changes.before[t.seq]) for t in _opened(work) if t.seq not in new]
     await flush.update_tasks(tx, changed)
@@ -67,9 +67,11 @@ async def write(work: UnitOfWork) -> None:
     for pruning in work.changes.prunings:
         await pruning.carry_out(tx)
         work.batch.pruned |= {task.id: task.job_name for task in pruning.removed}
-    work.counted = _count_deltas(work)
+    counted = _count_deltas(work)
     work.left_ends = _left_ends(work)
-    await apply_counts(tx, work.counted)
+    await apply_counts(tx, counted)
+    counted.update(work.changes.promoted_counts)
+    work.counted = counted
     await flush.delete_workers(tx, work.changes.gone_workers)
     await _reblock(work, touched)
     await _delete_orphans(work)
@@ -95,7 +97,8 @@ def _failed_without_run(work: UnitOfWork) -> list[Task]:
 
 
 def _opened(work: UnitOfWork) -> list[Task]:
-    return [task for task in work.tasks.values() if task.seq in work.changes.before]
+    before = work.changes.before
+    return [task for task in work.tasks.values() if task.seq in before] if before else []
 
 
 def _kept(work: UnitOfWork) -> list[Task]:
@@ -148,7 +151,7 @@ async def _write_schedules(work: UnitOfWork) -> None:
 
 
 def _count_deltas(work: UnitOfWork) -> Counter[CountKey]:
-    deltas = work.changes.promoted_counts.copy()
+    deltas: Counter[CountKey] = Counter()
     new = {task.seq for task in work.changes.new_tasks}
     for task in work.changes.new_tasks:
         count_change(deltas, task, None)
@@ -176,7 +179,10 @@ async def _reblock(work: UnitOfWork, touched: set[int]) -> None:
     """Decide anew which tasks of the touched targets, and of ended holds, may be claimed."""
     new = {task.seq for task in work.changes.new_tasks}
     promoted = [task for task, _ in work.changes.promoted if task.seq not in work.changes.before]
-    pending = [t for t in _opened(work) + work.changes.new_tasks + promoted if t.status is Status.PENDING]
+    work.changes.queued = [task for task in promoted if task.seq in work.changes.free]
+    work.batch.lanes |= {task.lane for task in work.changes.queued}
+    others = [task for task in promoted if task.seq not in work.changes.free]
+    pending = [t for t in _opened(work) + work.changes.new_tasks + others if t.status is Status.PENDING]
     work.woken |= {task.lane for task in pending if not task.blocked}
     ended = {seq for seq, _ in work.changes.gone_holds}
     moved = await targets_of(work.tx, ended) - touched

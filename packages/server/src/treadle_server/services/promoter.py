@@ -12,7 +12,7 @@ from treadle_server.store.read.due import next_due, next_token
 LONGEST_SLEEP = 1.0
 """Seconds: the poll behind the wake-up."""
 
-MOST_PORTIONS = 10
+MOST_PORTIONS = 70
 """Portions of what is due that are promoted before it is looked whether a limit has a token."""
 
 

@@ -18,7 +18,7 @@ from treadle_server.engine.dispatch.slots import Capacity, Demand, WaitingClaim,
 from treadle_server.engine.hub import Change
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.counts import CountKey, count_change, count_key
+from treadle_server.store.transaction.counts import count_alike
 from treadle_server.store.transaction.gates import close_gate, open_gate
 from treadle_server.store.transaction.heads import lock_claims, waiting_lanes, weights_held
 
@@ -295,14 +295,12 @@ class Dispatcher:
     async def _claim(self, tx: Tx, assignments: Assignments, matched: list[tuple[Demand, Task]], now: datetime) -> None:
         """Write the claims: no target is blocked anew, for a claim takes its one claimable task."""
         moved: list[hot.Moved] = []
-        counts: Counter[CountKey] = Counter()
         for demand, task in matched:
             moved.append((task, task.version))
-            before = count_key(task.lane, task.status, task.priority)
             life.claim(task, demand.worker_id, now)
-            count_change(counts, task, before)
             assignments.given[demand].append(task)
             assignments.changes.append(Change(task, Status.PENDING))
+        counts = count_alike((task for _, task in matched), Status.PENDING)
         assignments.targets |= {task.target_num for _, task in matched if task.target_num is not None}
         assignments.counted.update(counts)
         await hot.claim(tx, moved, counts)

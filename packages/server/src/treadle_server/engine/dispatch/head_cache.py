@@ -24,7 +24,13 @@ from treadle_server.store.transaction.heads import heads, heads_after
 log = logging.getLogger(__name__)
 
 MOST_OF_LANE = 1000
-"""Tasks that are kept of one lane."""
+"""Tasks of one lane that are read and kept."""
+
+MOST_FOLLOWED = 10_000
+"""Tasks of one lane that are kept where others came to its end: those that wake at once are known when they do.
+
+Read anew they cost the server 12 microseconds each, and PostgreSQL 5.
+"""
 
 MOST_BYTES = 1024 * 1024
 """Characters of payload that are kept of one lane; what is larger is read when it is claimed."""
@@ -135,7 +141,8 @@ class HeadCache:
         self.drop([lane for lane in lanes if (cached := self._heads.get(lane)) is not None and not cached.tasks])
 
     def add(self, new: Iterable[Task]) -> None:
-        """Follow new tasks that wait in their lanes."""
+        """Follow tasks that wait in their lanes from now on: new ones, and those that slept."""
+        followed: set[int] = set()
         for task in new:
             cached = self._heads.get(task.lane)
             if cached is None:
@@ -146,13 +153,14 @@ class HeadCache:
                 del self._heads[task.lane]
             elif not cached.is_all:
                 continue
-            elif len(cached.tasks) >= MOST_OF_LANE:
+            elif len(cached.tasks) >= MOST_FOLLOWED:
                 cached.is_all, cached.is_changed = False, True
             else:
                 # Its own object: the submitter is told of the task as it was before its claim.
                 cached.add(Task(*flush.task_values(task)))
-                self._has_grown = True
-                self._drop_passing([task.lane])
+                followed.add(task.lane)
+        self._has_grown = self._has_grown or bool(followed)
+        self._drop_passing(followed & self._heads.keys())
 
     async def fill(self, tx: Tx, lanes: AbstractSet[int], most: int, now: datetime) -> Mapping[int, CachedHead]:
         """Return the heads of the lanes for a claim of up to `most` tasks."""

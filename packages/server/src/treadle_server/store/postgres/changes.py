@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.postgres.exclusive import KEY
 
@@ -34,6 +33,8 @@ class Part:
     """How many rows it is to change."""
     new: tuple[Task, ...] = ()
     """The tasks that it puts in."""
+    fills_queues: bool = False
+    """Whether who reads the head of a queue may find what it changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,12 @@ class Change:
 
     @property
     def fills_queues(self) -> bool:
-        """Return whether who reads the head of a queue may find what it puts in."""
-        return any(task.status is Status.PENDING for task in self.new)
+        """Return whether who reads the head of a queue may find what it puts in, or moves there."""
+        return any(part.fills_queues for part in self.parts)
+
+    def part(self, name: str) -> Part | None:
+        """Return the part of that name."""
+        return next((part for part in self.parts if part.name == name), None)
 
     @property
     def new(self) -> tuple[Task, ...]:

@@ -1,7 +1,7 @@
 """How many tasks stand where: kept by the writer in its own transaction, never counted."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 from sqlalchemy import Select, delete, func, literal_column, select, union_all
@@ -30,6 +30,15 @@ def count_change(counts: Counter[CountKey], task: Task, before: CountKey | None)
     counts[count_key(task.lane, task.status, task.priority)] += 1
     if before is not None:
         counts[before] -= 1
+
+
+def count_alike(tasks: Iterable[Task], before: Status) -> Counter[CountKey]:
+    """Return what changes of the counts by tasks that stood in one status before, and differ in nothing else."""
+    counts: Counter[CountKey] = Counter()
+    for (lane, priority, status), n in Counter((task.lane, task.priority, task.status) for task in tasks).items():
+        counts[count_key(lane, before, priority)] -= n
+        counts[count_key(lane, status, priority)] += n
+    return counts
 
 
 def _upsert(dialect: Dialect) -> Any:

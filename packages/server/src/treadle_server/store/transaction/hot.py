@@ -13,8 +13,8 @@ What the row itself tells, or what is the same for many, is not sent for each of
 costs the driver more than all the rest. Without them a claim took the backend 22 microseconds a task instead of 26.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -24,24 +24,21 @@ from sqlalchemy import Dialect
 from sqlalchemy.dialects import postgresql
 
 from treadle.wire.ids import WorkerId
-from treadle.wire.status import Status
+from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.store.base import LostUpdate, Tx
-from treadle_server.store.postgres.changes import Change, Part
+from treadle_server.store.postgres.changes import Part
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import MOST_TEXTS, InlineConnection
 from treadle_server.store.tables import tasks
-from treadle_server.store.transaction.counts import DELTAS, CountKey, apply_counts, delta_columns
+from treadle_server.store.transaction.counts import apply_counts
+from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, counted, direct, part_of, postpone
+from treadle_server.store.transaction.promotions import sleepers_in, without
 from treadle_server.store.transaction.tags import insert_tags
 
 Moved = tuple[Task, int]
 """A task as it is now, and the version that it had before."""
-
-Counts = Mapping[CountKey, int]
-"""What a change adds to the counts."""
-
-_NO_COUNTS: Counts = {}
 
 _CLAIM = """
 UPDATE tasks SET status = 'claimed', version = version + 1, updated_at = ?, run_id = run_id + 1, worker_id = ?,
@@ -66,8 +63,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 _PG_CLAIM = """
-UPDATE tasks SET status = 'claimed', version = tasks.version + 1, updated_at = $5, run_id = tasks.run_id + 1,
-       worker_id = ($4::uuid[])[v.worker], claimed_at = $5, started_at = NULL,
+UPDATE tasks SET status = 'claimed', version = tasks.version + $7, updated_at = $5, run_id = tasks.run_id + 1,
+       reason = nullif(tasks.reason, $8), worker_id = ($4::uuid[])[v.worker], claimed_at = $5, started_at = NULL,
        taken_until = $5::timestamptz + make_interval(secs => tasks.lease_seconds), cancel_requested = false,
        unfenced = false, next_retry_at = NULL
   FROM unnest($1::bigint[], $2::int[], $3::int[]) AS v (seq, was, worker)
@@ -119,39 +116,7 @@ def _inline(tx: Tx) -> InlineConnection:
     return cast("InlineConnection", tx.connection)
 
 
-def _direct(tx: Tx) -> DirectConnection:
-    return cast("DirectConnection", tx.connection)
-
-
 _INSERTED = "inserted"
-
-
-async def _postpone(
-    tx: Tx, name: str, sql: str, seqs: Sequence[int], columns: Sequence[Sequence[Any]], counts: Counts, *shared: Any
-) -> None:
-    """PostgreSQL: have the statement run for all rows, given column by column, of the tasks with the numbers `seqs`.
-
-    It is sent with what else the batch changes of other tasks, as far as that was not sent yet.
-    """
-    touched = frozenset(seqs)
-    before = await _direct(tx).take_along(name, touched)
-    part = Part(name, sql, (*columns, *shared), len(seqs))
-    _direct(tx).postpone(_counted((*before.parts[1:], part), before.touched | touched, before.counts, counts))
-
-
-def _counted(parts: Sequence[Part], touched: frozenset[int], *counts: Counts) -> Change:
-    """Return the change that these parts are, behind that of the counts."""
-    total: Counter[CountKey] = Counter()
-    for added in counts:
-        total.update(added)
-    deltas = delta_columns(total)
-    return Change((Part("counted", DELTAS, deltas, len(deltas[0])), *parts), touched, total)
-
-
-def _told(rows: Sequence[Sequence[Any]]) -> tuple[list[int], list[list[Any]]]:
-    """Return the numbers of the tasks, with which the rows begin, and the rows column by column."""
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return columns[0], columns
 
 
 def _all_of(changed: int, rows: Sequence[Any]) -> None:
@@ -159,16 +124,13 @@ def _all_of(changed: int, rows: Sequence[Any]) -> None:
         raise LostUpdate(f"{len(rows) - changed} of {len(rows)} tasks were changed by another writer")
 
 
-async def insert(tx: Tx, new: Sequence[Task], counts: Counts = _NO_COUNTS, *, names: tuple[str, ...] = _NEW) -> None:
+async def insert(tx: Tx, new: Sequence[Task], counts: Counts = NO_COUNTS, *, names: tuple[str, ...] = _NEW) -> None:
     """Put in tasks that nothing has happened to yet, and count them as `counts` says; `names` are their columns.
 
     Raises IntegrityError when an id or unique key is taken.
     """
     if tx.dialect == "postgresql":
-        touched = frozenset(task.seq for task in new)
-        before = await _direct(tx).take_along(_INSERTED, touched)
-        parts = (*before.parts[1:], _inserted(new, names))
-        _direct(tx).postpone(_counted(parts, before.touched | touched, before.counts, counts))
+        await postpone(tx, _inserted(new, names), counts)
     else:
         own, shared = _parted(new, names)
         await apply_counts(tx, counts)
@@ -181,7 +143,8 @@ async def insert(tx: Tx, new: Sequence[Task], counts: Counts = _NO_COUNTS, *, na
 def _inserted(new: Sequence[Task], names: tuple[str, ...]) -> Part:
     own, shared = _parted(new, names)
     values = (*map(list, own.values()), *shared.values())
-    return Part(_INSERTED, _pg_insert(tuple(own), tuple(shared)), values, len(new), tuple(new))
+    fills_queues = any(task.status is Status.PENDING for task in new)
+    return Part(_INSERTED, _pg_insert(tuple(own), tuple(shared)), values, len(new), tuple(new), fills_queues)
 
 
 def _parted(new: Sequence[Task], names: tuple[str, ...]) -> tuple[dict[str, Sequence[Any]], dict[str, Any]]:
@@ -242,18 +205,14 @@ def _pg_insert(own: tuple[str, ...], shared: tuple[str, ...]) -> str:
     return f"{_insert_into(tuple(kinds), values)} FROM unnest({arrays}) AS v ({', '.join(own)})"
 
 
-async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = _NO_COUNTS) -> None:
+async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = NO_COUNTS) -> None:
     """Write claims and counts. Raises `LostUpdate`, and IntegrityError when a target is another task's already."""
     if not claimed:
         return
     if tx.dialect == "postgresql":
-        claimed, counts = _put_in_claimed(_direct(tx), claimed, counts)
-        if not claimed:
-            return
-        workers = {worker_id: i for i, worker_id in enumerate(dict.fromkeys(t.worker_id for t, _ in claimed), 1)}
-        rows = [(t.seq, was, workers[t.worker_id]) for t, was in claimed]
-        shared = (list(workers), claimed[0][0].claimed_at, Status.PENDING)
-        await _postpone(tx, "claimed", _PG_CLAIM, *_told(rows), counts, *shared)
+        claimed, counts = _put_in_claimed(direct(tx), claimed, counts)
+        if claimed:
+            await postpone(tx, _claimed("claimed", claimed, Status.PENDING, steps=1), counts)
         return
     await apply_counts(tx, counts)
     at = _at(claimed[0][0].claimed_at)
@@ -267,31 +226,50 @@ async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = _NO_COUNTS) -
 def _put_in_claimed(
     connection: DirectConnection, claimed: Sequence[Moved], counts: Counts
 ) -> tuple[Sequence[Moved], Counts]:
-    """Have tasks that are to be put in put in as claimed; return the other claims, and what is to be counted of them.
+    """Have tasks that are to be put in put in as claimed, and those that are to be promoted claimed where they sleep.
 
-    So a task that a worker waits for is one statement, which stands alone: one way there and back instead of four.
+    Return the other claims, and what is to be counted of them. So a task that a worker waits for is one statement,
+    which stands alone: one way there and back instead of four. And of many that wake at once each is written once.
     """
     change = connection.take_back()
+    parts = list(change.parts[1:])
     put_in = {task.seq: task for task in change.new}
-    now = {task.seq: task for task, _ in claimed if task.seq in put_in}
-    if now:
+    if now := {task.seq: task for task, _ in claimed if task.seq in put_in}:
         new = list((put_in | now).values())
-        others = [part for part in change.parts[1:] if not part.new]
-        change = _counted((*others, _inserted(new, _NEW_OR_CLAIMED)), change.touched, change.counts, counts)
-        claimed, counts = [one for one in claimed if one[0].seq not in now], _NO_COUNTS
+        parts = [*(part for part in parts if not part.new), _inserted(new, _NEW_OR_CLAIMED)]
+    promoted = sleepers_in(change) if change.part(_WOKEN) is None else frozenset()
+    if woken := [(task, was - 1) for task, was in claimed if task.seq in promoted]:
+        left_out = frozenset(task.seq for task, _ in woken)
+        parts = [*without(parts, left_out), _claimed(_WOKEN, woken, Status.SCHEDULED, steps=2)]
+        now |= {task.seq: task for task, _ in woken}
+    if now:
+        change = counted(parts, change.touched, change.counts, counts)
+        claimed, counts = [one for one in claimed if one[0].seq not in now], NO_COUNTS
     if change.parts:
         connection.postpone(change)
     return claimed, counts
 
 
-async def start(tx: Tx, started: Sequence[Moved], counts: Counts = _NO_COUNTS) -> None:
+_WOKEN = "woken"
+"""The part that claims what it promotes."""
+
+
+def _claimed(name: str, claimed: Sequence[Moved], status: Status, *, steps: int) -> Part:
+    """Return the part that claims tasks of that status, each of which is so many versions further then."""
+    workers = {worker_id: i for i, worker_id in enumerate(dict.fromkeys(task.worker_id for task, _ in claimed), 1)}
+    rows = [(task.seq, was, workers[task.worker_id]) for task, was in claimed]
+    shared = (list(workers), claimed[0][0].claimed_at, status, steps, Reason.SUSPENDED)
+    return part_of(name, _PG_CLAIM, rows, *shared)
+
+
+async def start(tx: Tx, started: Sequence[Moved], counts: Counts = NO_COUNTS) -> None:
     """Write starts of claimed tasks, all at the time of the first, and add `counts`. Raises `LostUpdate`."""
     if not started:
         return
     if tx.dialect == "postgresql":
         rows = [(t.seq, was) for t, was in started]
         shared = (started[0][0].started_at, Status.CLAIMED)
-        await _postpone(tx, "started", _PG_START, *_told(rows), counts, *shared)
+        await postpone(tx, part_of("started", _PG_START, rows, *shared), counts)
         return
     await apply_counts(tx, counts)
     at = _at(started[0][0].started_at)
@@ -299,14 +277,15 @@ async def start(tx: Tx, started: Sequence[Moved], counts: Counts = _NO_COUNTS) -
     _all_of(_inline(tx).run_together(_START, (at, at), written), written)
 
 
-async def complete(tx: Tx, completed: Sequence[Moved], counts: Counts = _NO_COUNTS) -> None:
+async def complete(tx: Tx, completed: Sequence[Moved], counts: Counts = NO_COUNTS) -> None:
     """Write completions, each with the run that it tells from now on, and counts. Raises `LostUpdate`."""
     if not completed:
         return
     now = completed[0][0].completed_at
     rows = [(t.seq, was, t.version, t.result, t.digest) for t, was in completed]
     if tx.dialect == "postgresql":
-        await _postpone(tx, "ended", _PG_COMPLETE, *_told(rows), counts, now, [Status.CLAIMED, Status.RUNNING])
+        shared = (now, [Status.CLAIMED, Status.RUNNING])
+        await postpone(tx, part_of("ended", _PG_COMPLETE, rows, *shared), counts)
         return
     await apply_counts(tx, counts)
     at = _at(now)
@@ -319,7 +298,7 @@ async def insert_runs(tx: Tx, ended: Sequence[Run]) -> None:
         return
     if tx.dialect == "postgresql":
         rows = [_run(run, run.claimed_at, run.started_at, run.ended_at) for run in ended]
-        await _direct(tx).change(_PG_RUN, [list(column) for column in zip(*rows, strict=True)])
+        await direct(tx).change(_PG_RUN, [list(column) for column in zip(*rows, strict=True)])
         return
     at = _shared()
     _inline(tx).run_many(_RUN, [_run(run, at(run.claimed_at), at(run.started_at), at(run.ended_at)) for run in ended])

@@ -20,7 +20,7 @@ from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.bound_lists import NUMBER, TEXT, UUID, bound, is_among, is_same
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import instant, micros, record_of, tasks_of
+from treadle_server.store.sqlite.rows import instant, record_of, tasks_of
 from treadle_server.store.tables import holds, jobs, lanes, schedules, status_in, tasks, worker_jobs, workers
 from treadle_server.store.transaction import limits
 
@@ -115,9 +115,6 @@ def _finders(dialect: Dialect) -> dict[str, Select[Any]]:
     now: BindParameter[datetime] = bindparam("now")
     leased = status_in(*LEASED)
     found = {
-        "due": select(tasks)
-        .where(status_in(Status.SCHEDULED), tasks.c.due_at <= now)
-        .order_by(tasks.c.due_at, tasks.c.seq),
         "expired": select(tasks).where(leased, tasks.c.taken_until <= now).order_by(tasks.c.taken_until),
         "overdue": select(tasks)
         .where(tasks.c.deadline.is_not(None), tasks.c.completed_at.is_(None), tasks.c.deadline <= now)
@@ -128,26 +125,14 @@ def _finders(dialect: Dialect) -> dict[str, Select[Any]]:
     return {name: _found(dialect, statement) for name, statement in found.items()}
 
 
-_due = Prepared(lambda dialect: _finders(dialect)["due"])
-"""Of many tasks that wake at once each is read this way: on the driver itself."""
-
-
-async def _due_tasks(tx: Tx, now: datetime, most: int) -> list[Task]:
-    if tx.dialect == "sqlite":
-        return tasks_of(await _due.rows(tx, now=micros(now), most=most))
-    return [record_of(row) for row in await _due.rows(tx, now=now, most=most)]
-
-
 async def tasks_found(
     tx: Tx, finder: str, now: datetime, most: int, *, stamped_at: datetime | None = None
 ) -> list[Task]:
-    """Return up to `most` tasks that are `due`, whose lease has `expired`, whose deadline is `overdue`.
+    """Return up to `most` tasks whose lease has `expired`, or whose deadline is `overdue`.
 
     Or that are `unstarted` or `overlong`: claimed and past their time to start, or running and past their timeout;
     both count from `stamped_at` for runs of before. They are locked; one that another server is at is left to it.
     """
-    if finder == "due":
-        return await _due_tasks(tx, now, most)
     parameters = {"now": now, "most": most}
     if finder in {"unstarted", "overlong"}:
         parameters["stamped"] = stamped_at or limits.FROM_ALWAYS

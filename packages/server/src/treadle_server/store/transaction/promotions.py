@@ -6,14 +6,24 @@ until its code has gone on.
 """
 
 from collections.abc import Sequence
-from typing import cast
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from functools import partial
+from typing import Any, cast
+
+from sqlalchemy import Select, bindparam, literal, select
 
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
-from treadle_server.store.base import LostUpdate, Tx
-from treadle_server.store.postgres.connection import DirectConnection
-from treadle_server.store.sqlite.rows import micros
+from treadle_server.store.base import Dialect, LostUpdate, Tx
+from treadle_server.store.postgres.changes import Change, Part
+from treadle_server.store.prepared import Prepared
+from treadle_server.store.sqlite.rows import micros, record_of, tasks_of
 from treadle_server.store.sqlite.writer import InlineConnection
+from treadle_server.store.tables import status_in, tasks
+from treadle_server.store.transaction.counts import apply_counts
+from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, part_of, postpone
+from treadle_server.store.transaction.targets import keeps_waiting
 
 _PROMOTE = """
 UPDATE tasks SET status = 'pending', version = version + 1, updated_at = ?, reason = nullif(reason, 'suspended')
@@ -24,21 +34,75 @@ UPDATE tasks SET status = $3, version = tasks.version + 1, updated_at = $4, reas
   FROM unnest($1::bigint[], $2::int[]) AS v (seq, was)
  WHERE tasks.seq = ANY (ARRAY[v.seq]) AND tasks.version = v.was AND tasks.status = $6
 """
+_PROMOTED = "promoted"
 
 
-async def promote(tx: Tx, promoted: Sequence[tuple[Task, int]]) -> None:
-    """Write promotions, all of the same time: each task as it is now, and the version that it had before.
+def due_statement(dialect: Dialect, *, is_exclusive: bool = False) -> Select[Any]:
+    """Return the statement that reads what is due, and of each whether its last run may keep it waiting."""
+    is_kept = keeps_waiting if is_exclusive or dialect == "sqlite" else literal(value=True)
+    found = (
+        select(tasks, is_kept)
+        .where(status_in(Status.SCHEDULED), tasks.c.due_at <= bindparam("now"))
+        .order_by(tasks.c.due_at, tasks.c.seq)
+        .limit(bindparam("most"))
+    )
+    # A row that another server is at is left to it.
+    is_locked = dialect == "postgresql" and not is_exclusive
+    return found.with_for_update(of=tasks, skip_locked=True) if is_locked else found
 
-    They are counted elsewhere. Raises `LostUpdate` when one was changed by another writer.
+
+_due = Prepared(due_statement)
+_due_of_exclusive = Prepared(partial(due_statement, is_exclusive=True), is_apart=True)
+
+
+async def due_tasks(tx: Tx, now: datetime, most: int) -> tuple[list[Task], AbstractSet[int]]:
+    """Return up to `most` tasks that are due, and the numbers of those that wait for nothing else any more.
+
+    Where there are other servers they are locked; one that another server is at is left to it.
+    """
+    if tx.dialect == "sqlite":
+        rows = await _due.rows(tx, now=micros(now), most=most)
+        found = tasks_of(row[:-1] for row in rows)
+    else:
+        statement = _due_of_exclusive if tx.is_exclusive else _due
+        rows = await statement.rows(tx, now=now, most=most)
+        found = [record_of(row[:-1]) for row in rows]
+    # Whoever sleeps gets no hold, and what it waits for else is told with it.
+    free = {task.seq for task, row in zip(found, rows, strict=True) if not (row[-1] or task.blocked)}
+    return found, free
+
+
+async def promote(tx: Tx, promoted: Sequence[tuple[Task, int]], counts: Counts = NO_COUNTS) -> None:
+    """Write promotions, all of the same time, and counts: each task as it is now, and the version that it had before.
+
+    Raises `LostUpdate` when one was changed by another writer; on PostgreSQL with what it is written with.
     """
     if not promoted:
         return
     rows = [(task.seq, was) for task, was in promoted]
     now = promoted[0][0].updated_at
     if tx.dialect == "postgresql":
-        values = [*map(list, zip(*rows, strict=True)), Status.PENDING, now, Reason.SUSPENDED, Status.SCHEDULED]
-        changed = await cast("DirectConnection", tx.connection).change(_PG_PROMOTE, values)
-    else:
-        changed = cast("InlineConnection", tx.connection).run_together(_PROMOTE, (micros(now),), rows)
+        shared = (Status.PENDING, now, Reason.SUSPENDED, Status.SCHEDULED)
+        await postpone(tx, part_of(_PROMOTED, _PG_PROMOTE, rows, *shared, fills_queues=True), counts)
+        return
+    await apply_counts(tx, counts)
+    changed = cast("InlineConnection", tx.connection).run_together(_PROMOTE, (micros(now),), rows)
     if changed != len(rows):
         raise LostUpdate(f"{len(rows) - changed} of {len(rows)} tasks were changed by another writer")
+
+
+def sleepers_in(change: Change) -> AbstractSet[int]:
+    """Return the numbers of the tasks that are promoted in it."""
+    part = change.part(_PROMOTED)
+    return frozenset() if part is None else frozenset(part.values[0])
+
+
+def without(parts: Sequence[Part], seqs: AbstractSet[int]) -> list[Part]:
+    """Return the parts without the promotions of some tasks, which something else is to do."""
+    left: list[Part] = []
+    for part in parts:
+        if part.name != _PROMOTED:
+            left.append(part)
+        elif rows := [row for row in zip(*part.values[:2], strict=True) if row[0] not in seqs]:
+            left.append(part_of(_PROMOTED, part.sql, rows, *part.values[2:], fills_queues=True))
+    return left

@@ -63,6 +63,9 @@ def _is_any(rows: Select[Any]) -> ColumnElement[bool]:
 own_hold = select(holds.c.task_seq).where(holds.c.task_seq == _c.seq, holds.c.slot_only.is_(false()))
 """The holds that keep a task's next run waiting."""
 
+keeps_waiting = _is_any(own_hold)
+"""The condition that there is one."""
+
 
 TargetName = tuple[str, str]
 """A target's room and name."""
@@ -133,7 +136,7 @@ def head_of(num: ColumnElement[int]) -> ColumnElement[int]:
 
     One whose last run still holds another target, which it had before it was edited, is passed over.
     """
-    free = ~_is_any(own_hold)
+    free = ~keeps_waiting
     line = (
         select(_c.seq).where(_c.target_num == num, _pending, free).order_by(*_in_line).limit(1).correlate_except(tasks)
     )
@@ -215,7 +218,6 @@ async def reblock_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
     """Block pending tasks without a target whose last run still holds on; return the lanes of those set free."""
     if not seqs:
         return set()
-    kept = _is_any(own_hold)
     statement = (
         update(tasks)
         .where(
@@ -223,9 +225,9 @@ async def reblock_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
             _is_pending,
             _c.target_num.is_(None),
             _c.limit_key.is_(None),
-            _c.blocked != kept,
+            _c.blocked != keeps_waiting,
         )
-        .values(blocked=kept)
+        .values(blocked=keeps_waiting)
         .returning(_c.lane, _c.blocked)
     )
     rows = await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})

@@ -1,0 +1,45 @@
+"""PostgreSQL: what a batch changes of tasks, postponed, so that it is one statement with its counts."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from treadle_server.store.base import Tx
+from treadle_server.store.postgres.changes import Change, Part
+from treadle_server.store.postgres.connection import DirectConnection
+from treadle_server.store.transaction.counts import DELTAS, CountKey, delta_columns
+
+Counts = Mapping[CountKey, int]
+"""What a change adds to the counts."""
+
+NO_COUNTS: Counts = {}
+
+
+def direct(tx: Tx) -> DirectConnection:
+    """Return PostgreSQL's connection."""
+    return cast("DirectConnection", tx.connection)
+
+
+async def postpone(tx: Tx, part: Part, counts: Counts) -> None:
+    """Have the part, whose first values are its tasks' numbers, sent with what else the batch changes of other tasks.
+
+    What was postponed and can't be one statement with it is sent now. Raises `LostUpdate` as that does.
+    """
+    touched: frozenset[int] = frozenset(part.values[0])
+    before = await direct(tx).take_along(part.name, touched)
+    direct(tx).postpone(counted((*before.parts[1:], part), before.touched | touched, before.counts, counts))
+
+
+def counted(parts: Sequence[Part], touched: frozenset[int], *counts: Counts) -> Change:
+    """Return the change that these parts are, behind that of the counts."""
+    total: Counter[CountKey] = Counter()
+    for added in counts:
+        total.update(added)
+    deltas = delta_columns(total)
+    return Change((Part("counted", DELTAS, deltas, len(deltas[0])), *parts), touched, total)
+
+
+def part_of(name: str, sql: str, rows: Sequence[Sequence[Any]], *shared: Any, fills_queues: bool = False) -> Part:
+    """Return a part that changes a task for each of the rows, which begin with its number and are sent by columns."""
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return Part(name, sql, (*columns, *shared), len(rows), fills_queues=fills_queues)
