@@ -1,7 +1,6 @@
 """Many rows that changed alike are written together, as they would be one by one, and each only from where it was."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -10,20 +9,13 @@ from treadle_server.store.base import LostUpdate
 from treadle_server.store.read.tasks import by_ids
 from treadle_server.store.transaction.flush import task_values, update_tasks
 
-
-@pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    """An empty database, whose driver counts the rows that it has written."""
-    return f"sqlite:///{tmp_path / 'treadle.db'}"
-
-
 COUNT = 150
 """More than one statement has."""
 
 
 async def changed(shop, clock):
     """Return tasks as they stand after all kinds of changes, each with its values before."""
-    tasks = await shop.submit(COUNT)
+    tasks = [await shop.get(task.id) for task in await shop.submit(COUNT)]
     found = []
     for n, task in enumerate(tasks):
         before = task_values(task)
