@@ -10,10 +10,13 @@ Key = tuple[str, int]
 
 
 @dataclass
-class Absence:
-    """A worker that has no connection."""
+class Presence:
+    """A worker that is open at a server, until something befalls it."""
 
+    id: str
+    """As which it is open: who died and forgot it comes back as another, and for its former self nobody is there."""
     worker: str
+    server: str
     since: float
     until: float = inf
 
@@ -27,9 +30,7 @@ class Ended:
     """When it was claimed at the earliest."""
     at: float
     worker: str
-    """Whose it was, by the worker's name."""
-    server: str
-    """Where that worker was."""
+    """Whose it was, by its id."""
 
 
 @dataclass
@@ -43,12 +44,7 @@ class Ledger:
     """Runs that their worker gave up by itself."""
     received: set[Key] = field(default_factory=set)
     troubles: list[tuple[float, str]] = field(default_factory=list)
-    """When which worker, or a server, was disturbed."""
-    absences: list["Absence"] = field(default_factory=list)
-    """When workers had no connection, whether their server knew it by then or not."""
-    names: dict[str, str] = field(default_factory=dict)
-    """Which worker has an id."""
-    sites: dict[str, str] = field(default_factory=dict)
-    """At which server each worker is."""
+    """When which server was disturbed."""
+    presences: list[Presence] = field(default_factory=list)
     ended: dict[Key, "Ended"] = field(default_factory=dict)
     """Runs that are over, as their servers tell."""

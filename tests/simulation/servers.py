@@ -176,9 +176,8 @@ class Server:
             if run.task_seq in names:
                 name, reason = names[run.task_seq], str(run.reason or run.status)
                 self._journal.note("{} run {} ends: {}", name, run.run_id, reason)
-                worker = self._ledger.names.get(str(run.worker_id), "nobody")
-                claimed, site = self._database.time_of(run.claimed_at), self._ledger.sites.get(worker, "")
-                ended = Ended(reason, claimed, self._loop.time(), worker, site)
+                claimed = self._database.time_of(run.claimed_at)
+                ended = Ended(reason, claimed, self._loop.time(), str(run.worker_id))
                 self._ledger.ended[name, run.run_id] = ended
 
     def connect(self, client: Process) -> Wire:

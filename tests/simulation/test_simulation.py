@@ -11,7 +11,7 @@ import pytest
 # On a machine that others use too each seed may take many seconds.
 pytestmark = pytest.mark.timeout(900)
 
-FOUND = (12, 88, 1092, 5422)
+FOUND = (12, 88, 1092, 5422, 6287)
 """Seeds by which something was found once. What a seed does changes with the code: tests of what was found stand where
 it was mended."""
 
@@ -33,7 +33,7 @@ def test_simulations_of_new_seeds_and_of_some_old_ones_find_nothing_g1_g2_g3_g4_
 
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "7 seeds, 0 failed" in done.stdout
+    assert "8 seeds, 0 failed" in done.stdout
 
 
 @pytest.mark.crossed

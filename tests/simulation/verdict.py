@@ -52,14 +52,11 @@ def _claims(ledger: Ledger) -> Iterator[str]:
     for key, ended in ledger.ended.items():
         if ended.reason not in LOST or key in ledger.received:
             continue
-        whose = {ended.worker, ended.server}
-        is_disturbed = any(ended.claimed <= when <= ended.at and who in whose for when, who in ledger.troubles)
-        was_away = any(
-            one.worker == ended.worker and one.since <= ended.at and one.until >= ended.claimed
-            for one in ledger.absences
-        )
-        if not (is_disturbed or was_away):
-            yield f"claim: task {key[0]} run {key[1]} never came to {ended.worker}, and ended as {ended.reason}"
+        for one in ledger.presences:
+            if one.id == ended.worker and one.since <= ended.claimed and ended.at <= one.until:
+                troubles = [when for when, server in ledger.troubles if server == one.server]
+                if not any(ended.claimed <= when <= ended.at for when in troubles):
+                    yield f"claim: task {key[0]} run {key[1]} never came to {one.worker}, and ended as {ended.reason}"
 
 
 def unended(driver: sqlite3.Connection) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 from tests.history.records import Mark
 from tests.simulation.fate import Fate
 from tests.simulation.journal import Journal
-from tests.simulation.ledger import Absence, Key, Ledger
+from tests.simulation.ledger import Key, Ledger, Presence
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.servers import Server
 from tests.simulation.sockets import Talk, reading
@@ -74,7 +74,7 @@ class Worker:
         self._stopped: dict[Key, Run] = {}
         """Code that has stopped, and of which that is to be told."""
         self._talk: Talk | None = None
-        self._absence: Absence | None = None
+        self._presence: Presence | None = None
         self._is_open = asyncio.Event()
         self._beat_now = asyncio.Event()
         self._living: asyncio.Task[None] | None = None
@@ -108,10 +108,8 @@ class Worker:
 
     def trouble(self) -> None:
         """Note that something happened to it."""
-        self.ledger.troubles.append((self._loop.time(), self.process.name))
-        if self._absence is None:
-            self._absence = Absence(self.process.name, self._loop.time())
-            self.ledger.absences.append(self._absence)
+        if self._presence is not None:
+            self._presence.until, self._presence = self._loop.time(), None
 
     async def _live(self) -> None:
         async with asyncio.TaskGroup() as self._group:
@@ -146,11 +144,9 @@ class Worker:
             talk.wire.cut()
             return
         self._id = answer["ok"]["worker"]["id"]
-        self.ledger.names[answer["ok"]["worker"]["id"]] = self.process.name
-        self.ledger.sites[self.process.name] = talk.wire.server_name
         self._talk = talk
-        if self._absence is not None:
-            self._absence.until, self._absence = self._loop.time(), None
+        self._presence = Presence(self._id, self.process.name, talk.wire.server_name, since=self._loop.time())
+        self.ledger.presences.append(self._presence)
         self._journal.note("is open at {}", talk.wire.server_name)
         self._obey(answer["ok"], sent)
         self._is_open.set()
