@@ -37,6 +37,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
 
 STEPS = 70
 JOBS = ("@global:tasks:noop", "@global:tasks:fair", "@global:tasks:other")
+TARGETS = ("a", "b", "c")
 
 
 class Witness:
@@ -52,16 +53,13 @@ class Witness:
         self._assign = engine.dispatcher.assign
         monkeypatch.setattr(engine.dispatcher, "assign", self.assign)
         monkeypatch.setattr(dispatcher_module, "match", self.match)
-        self._fill, self._read = engine.dispatcher.head_cache.fill, engine.dispatcher.head_cache._read
-        monkeypatch.setattr(engine.dispatcher.head_cache, "fill", self.fill)
+        self.read_lanes: set[int] = set()
+        """What was read for this claim, and not known from before."""
+        self._read = engine.dispatcher.head_cache._read
         monkeypatch.setattr(engine.dispatcher.head_cache, "_read", self.read)
 
-    async def fill(self, tx, lanes, *details):
-        self.claims["looked at"] += len(lanes)
-        return await self._fill(tx, lanes, *details)
-
     async def read(self, tx, lanes, *details):
-        self.claims["read"] += len(lanes)
+        self.read_lanes.update(lanes)
         return await self._read(tx, lanes, *details)
 
     async def assign(self, tx, now):
@@ -69,6 +67,7 @@ class Witness:
         waited = [*dispatcher._waiting, *dispatcher._slots]
         turns = copy.deepcopy(dispatcher._orders.turns)
         self.queues = await read_queues(tx, now)
+        self.read_lanes = set()
 
         assignments = await self._assign(tx, now)
 
@@ -88,6 +87,7 @@ class Witness:
         if given != expected[: len(given)]:
             self.failures.append(f"{given} was handed out where {expected} stood at the heads")
         self.claims["handed out"] += len(given)
+        self.claims["known"] += sum(task.lane not in self.read_lanes for _, task in matched)
         self.claims["stopped short"] += len(given) < len(expected)
         return matched
 
@@ -114,6 +114,7 @@ class Walk:
             await self.shop.worker(*JOBS, pool="gpu", concurrency=4),
             await self.shop.worker(JOBS[2], concurrency=12, min_concurrency=6),
         ]
+        self.giant = await self.shop.worker(*JOBS, pool="gpu")
         self.held_by = [
             (await self.shop.worker(*JOBS, concurrency=3), 3, 0, 0),
             (await self.shop.worker(*JOBS, pool="gpu", concurrency=10), 10, 0, None),
@@ -137,8 +138,8 @@ class Walk:
 
     async def request(self) -> None:
         kinds = {
-            "submit": 6, "claim": 9, "complete": 8, "fail": 1, "give_back": 1, "steer": 1.5, "edit": 1.5,
-            "pause_queue": 0.4, "sweep": 1, "sit": 1, "poll": 0.3,
+            "submit": 6, "line_up": 4, "claim": 9, "drain": 1, "complete": 8, "fail": 1, "give_back": 1, "steer": 1.5,
+            "edit": 1.5, "pause_queue": 0.4, "sweep": 1, "sit": 1, "poll": 0.3,
         }  # fmt: skip
         [kind] = self.random.choices(list(kinds), list(kinds.values()))
         await getattr(self, f"_{kind}")()
@@ -151,7 +152,15 @@ class Walk:
         answers = await self.engine.run(SubmitEach(principal=ADMIN, room=room, items=items))
         self.known += [answer.task.id for answer in answers]
 
-    def _submission(self, job: str, priority: int) -> Submission:
+    async def _line_up(self) -> None:
+        """Put in nothing but what a target may block: where it does, no queue is woken."""
+        draw = self.random
+        job, room, target = draw.choice(JOBS), draw.choice(["r1", "r2"]), draw.choice(TARGETS)
+        items = [self._submission(job, 0, target) for _ in range(draw.choice([1, 1, 2]))]
+        answers = await self.engine.run(SubmitEach(principal=ADMIN, room=room, items=items))
+        self.known += [answer.task.id for answer in answers]
+
+    def _submission(self, job: str, priority: int, target: str | None = None) -> Submission:
         draw = self.random
         options = {
             "priority": priority + draw.choice([0] * 12 + [1]),
@@ -169,13 +178,23 @@ class Walk:
             options=options,
             delay=draw.choice([None] * 12 + [2]),
             deadline=self.clock.now() + timedelta(seconds=draw.choice([3, 4, 20])) if is_due_soon else None,
-            target=draw.choice(["a", "b", "c"]) if draw.random() < 0.04 else None,
+            target=draw.choice(TARGETS) if target is None and draw.random() < 0.04 else target,
         )
 
     async def _claim(self) -> None:
         worker = self.random.choice(self.http)
         claimed = await self.shop.claim(worker, self.random.choice([1, 1, 3, 10, 25]))
         self.held += [(task.id, task.run_id, worker) for task in claimed]
+
+    async def _drain(self) -> None:
+        """Let one worker take all that there is: queues are known to be empty then, and the targets are held."""
+        while claimed := await self.shop.claim(self.giant, 50):
+            self.held += [(task.id, task.run_id, self.giant) for task in claimed if task.target_num is not None]
+            await self._end(self.giant, [task for task in claimed if task.target_num is None])
+
+    async def _end(self, worker, claimed) -> None:
+        said = [(task.id, task.run_id, RunReport(kind="completed", starts=True)) for task in claimed]
+        await self.engine.run(ReportMany(principal=ADMIN, worker_id=worker, reports=said))
 
     def _some_held(self):
         """Return one worker's runs, or some of them, and forget them."""
@@ -276,10 +295,8 @@ class Walk:
         for job in JOBS:
             await self.engine.run(PatchJob(principal=ADMIN, job_name=job, room="@global", paused=False))
         await self._poll()
-        giant = await self.shop.worker(*JOBS, pool="gpu")
-        while claimed := await self.shop.claim(giant, 50):
-            said = [(task.id, task.run_id, RunReport(kind="completed", starts=True)) for task in claimed]
-            await self.engine.run(ReportMany(principal=ADMIN, worker_id=giant, reports=said))
+        while claimed := await self.shop.claim(self.giant, 50):
+            await self._end(self.giant, claimed)
         async with self.engine.store.write() as tx:
             return sum(len(queue.tasks) for queue in (await read_queues(tx, self.clock.now())).values())
 
@@ -312,4 +329,4 @@ async def test_each_claim_hands_out_what_a_fresh_read_of_all_rows_gives_l9_c11_e
     assert witness.failures == []
     seen = witness.claims
     assert seen["handed out"] > STEPS
-    assert seen["read"] < 0.9 * seen["looked at"], "much of what was handed out had been read before"
+    assert seen["known"], "some of what was handed out had been read before"
