@@ -134,6 +134,17 @@ RULES: dict[str, list[Operation]] = {
         Pass(2.0),
         Claim(0, 9),
     ],
+    "a full limit leaves the room in another to those behind": [
+        SetLimit(0, None, rate=(1, 2.0, 1)),
+        SetLimit(1, 1),
+        put({"job": 0, "limits": [{"name": "gpu"}]}, API, BOTH, API),
+        Claim(0, 9),
+        Pass(2.0),
+        Claim(0, 9),
+        Report(0, DONE),
+        Pass(2.0),
+        Claim(0, 9),
+    ],
     "a limit that rejects counts who waits, and a schedule's tick is refused as a submit is": [
         SetLimit(0, None, "reject", rate=(1, 10.0, 2)),
         *[ONE] * 3,
