@@ -9,7 +9,7 @@ from tests.conftest import FakeClock
 from tests.engine.conftest import Shop
 from treadle.wire.status import Outcome, Reason, Status
 from treadle_server.domain.tasks import RUN_FIELDS, Run, Task
-from treadle_server.engine.commands import Steer
+from treadle_server.engine.commands import ReportMany, RunReport, Steer
 from treadle_server.errors import StaleRun
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.read import targets as read_targets
@@ -129,10 +129,15 @@ async def test_what_a_tasks_row_could_not_tell_exactly_has_a_row_of_its_own_e12(
     assert (last.run_id, last.usage, last.error) == (1, said.get("usage"), said.get("error"))
 
 
-@pytest.mark.parametrize("how", ["completed", "run again"])
+@pytest.mark.parametrize("how", ["completed", "fast-path", "run again"])
 async def test_a_completion_that_is_sent_again_is_known_from_the_row_and_another_is_not_c7(shop: Shop, how) -> None:
     task = await begun(shop)
-    await shop.report(task, "completed", result="1")
+    if how == "fast-path":
+        assert task.worker_id is not None
+        said = [(task.id, task.run_id, RunReport(kind="completed", result="1"))]
+        await shop.engine.run(ReportMany(principal=shop.principal, worker_id=task.worker_id, reports=said))
+    else:
+        await shop.report(task, "completed", result="1")
     if how == "run again":
         await shop.steer(task, "rerun")
     before = await shop.get(task.id)
