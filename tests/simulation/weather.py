@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from tests.history.records import Fault
@@ -120,9 +121,8 @@ class Storm:
         )
         began = self._loop.time()
         self._loop.freeze(worker.process, seconds)
-        worker.trouble()
-        await asyncio.sleep(seconds)
-        worker.trouble()
+        with worker.troubled():
+            await asyncio.sleep(seconds)
         self._site.faults.append(Fault("freeze", worker.process.name, began, self._loop.time()))
 
     async def _die(self) -> None:
@@ -143,17 +143,14 @@ class Storm:
         if not wires:
             return
         wire, seconds = self._chance.choice(wires), self._chance.choice((0.5, 3)) * self._chance.random()
-        self._trouble_of(wire.client_name)
         wire.swallows_until = self._loop.time() + seconds
-        await asyncio.sleep(seconds)
-        self._trouble_of(wire.client_name)
+        with ExitStack() as befallen:
+            for worker in self._site.workers:
+                if worker.process.name == wire.client_name:
+                    befallen.enter_context(worker.troubled())
+            await asyncio.sleep(seconds)
         if self._chance.random() < 0.5:
             wire.cut()
-
-    def _trouble_of(self, name: str) -> None:
-        for worker in self._site.workers:
-            if worker.process.name == name:
-                worker.trouble()
 
     async def _bad_sockets(self) -> None:
         sockets = self._site.sockets

@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,8 @@ class Worker:
         """Code that has stopped, and of which that is to be told."""
         self._talk: Talk | None = None
         self._presence: Presence | None = None
+        self._troubles = 0
+        """Faults that befall it now."""
         self._is_open = asyncio.Event()
         self._beat_now = asyncio.Event()
         self._living: asyncio.Task[None] | None = None
@@ -107,9 +109,28 @@ class Worker:
             self._id = None
 
     def trouble(self) -> None:
-        """Note that something happened to it."""
+        """Note that something happened to it: from now on nobody is there."""
         if self._presence is not None:
             self._presence.until, self._presence = self._loop.time(), None
+
+    @contextmanager
+    def troubled(self) -> Iterator[None]:
+        """Note that something happens to it during the block, behind which it is there again if it is open."""
+        self.trouble()
+        self._troubles += 1
+        try:
+            yield
+        finally:
+            self._troubles -= 1
+            self._appear()
+
+    def _appear(self) -> None:
+        """Note that it is there, unless something happens to it."""
+        if self._talk is None or self._id is None or self._troubles or self._presence is not None:
+            return
+        server = self._talk.wire.server_name
+        self._presence = Presence(self._id, self.process.name, server, since=self._loop.time())
+        self.ledger.presences.append(self._presence)
 
     async def _live(self) -> None:
         async with asyncio.TaskGroup() as self._group:
@@ -145,8 +166,7 @@ class Worker:
             return
         self._id = answer["ok"]["worker"]["id"]
         self._talk = talk
-        self._presence = Presence(self._id, self.process.name, talk.wire.server_name, since=self._loop.time())
-        self.ledger.presences.append(self._presence)
+        self._appear()
         self._journal.note("is open at {}", talk.wire.server_name)
         self._obey(answer["ok"], sent)
         self._is_open.set()
