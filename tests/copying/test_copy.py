@@ -204,6 +204,23 @@ async def test_tables_that_are_somebody_else_s_are_no_target(make: Make, kind: s
         await copy_database(here, there, nothing)
 
 
+@pytest.mark.parametrize("is_treadle_s_too", [False, True])
+async def test_a_file_in_which_another_program_has_a_table_is_left_as_it_is(
+    make: Make, *, is_treadle_s_too: bool
+) -> None:
+    source, target = await migrated(make("sqlite")), make("sqlite")
+    if is_treadle_s_too:
+        await migrated(target)
+    await execute(target, "CREATE TABLE orders (id INTEGER)", "INSERT INTO orders VALUES (7)")
+
+    with pytest.raises(ValidationFailed, match="has a table orders that is not Treadle's"):
+        await copy_database(source, target, nothing)
+
+    with sqlite3.connect(sa.make_url(target).database or "") as connection:
+        assert connection.execute("SELECT id FROM orders").fetchall() == [(7,)]
+    connection.close()
+
+
 @pytest.mark.parametrize("kind", ONE)
 async def test_f8_a_source_of_another_revision_is_told_what_to_do(make: Make, kind: str) -> None:
     here, there = await migrated(make(kind)), make("sqlite")

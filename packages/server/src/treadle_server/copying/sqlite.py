@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, Table, insert, text
+from sqlalchemy import URL, Connection, Table, insert, inspect, text
 
 from treadle_server.copying.contents import Row, asynchronous, batched, check_empty, count_of, rows_of
 from treadle_server.errors import ValidationFailed
@@ -13,6 +13,7 @@ from treadle_server.store.connections import sqlite_reader, sqlite_writer
 from treadle_server.store.migrations import check_current, upgrade
 from treadle_server.store.sqlite.lock import DatabaseInUse, hold_lock
 from treadle_server.store.sqlite.places import file_of
+from treadle_server.store.tables import metadata
 
 SIDES = ("-wal", "-shm", "-journal")
 """What SQLite has beside a file."""
@@ -101,6 +102,7 @@ async def sqlite_destination(url: URL) -> AsyncIterator[SqliteDestination]:
         if path.exists() and path.stat().st_size:
             with _connected(sqlite_reader(url).connect()) as connection:
                 check_empty(connection, str(path))
+                _check_own(connection, path)
         _remove(making)
         try:
             with _connected(sqlite_writer(url.set(database=str(making))).connect()) as connection:
@@ -112,6 +114,15 @@ async def sqlite_destination(url: URL) -> AsyncIterator[SqliteDestination]:
             _put(making, path)
         finally:
             _remove(making)
+
+
+def _check_own(connection: Connection, path: Path) -> None:
+    """Raise `ValidationFailed` when another program has a table in the file, all of which is replaced."""
+    if others := set(inspect(connection).get_table_names()) - {*metadata.tables, "alembic_version"}:
+        raise ValidationFailed(
+            f"{path} has a table {min(others)} that is not Treadle's, and would be replaced as a whole: nothing was"
+            " changed, copy to a file of its own"
+        )
 
 
 def _prepare(connection: Connection) -> None:
