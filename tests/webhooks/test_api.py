@@ -86,7 +86,7 @@ async def test_dead_deliveries_are_listed_and_redelivered_e12(
         "cancelled",
         1,
         503,
-        "answered 503: ",
+        "answered 503",
     )
     assert (await root.get(f"{HOOK}/deliveries", params={"state": "waiting"})).json()["total"] == 0
     assert (await root.get(f"{HOOK}/deliveries", params={"limit": 1, "offset": 1})).json()["items"][0][

@@ -10,7 +10,7 @@ from tests.waiting import until
 from tests.webhooks.conftest import hook, mailing, outbox
 from tests.webhooks.receiver import receiving, says
 from treadle.wire.status import Status
-from treadle_server.domain.webhooks import Answer
+from treadle_server.domain.webhooks import LONGEST_DELAY, Answer
 from treadle_server.webhooks import sender as sender_module
 
 pytestmark = pytest.mark.anyio
@@ -113,15 +113,61 @@ async def test_an_answer_that_is_no_success_is_noted_and_a_gone_receiver_is_left
     assert len(receiver.got) == 1
 
 
-async def test_a_receiver_that_asks_for_a_pause_gets_it_e12(shop, clock, mail, receiver) -> None:
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [
+        (("retry-after: 900",), 900),
+        (("date: Sun, 25 Oct 2026 00:59:00 GMT", "retry-after: Sun, 25 Oct 2026 01:14:00 GMT"), 900),
+        (("retry-after: 99999999999999999999",), LONGEST_DELAY),
+    ],
+)
+async def test_a_receiver_that_asks_for_a_pause_gets_it_e12(shop, clock, mail, receiver, asked, seconds) -> None:
     await hook(shop.engine, receiver.url)
     await ended(shop)
-    receiver.answers = [says(429, "retry-after: 900")]
+    receiver.answers = [says(429, *asked)]
 
     await mail.go()
 
     [row] = await outbox(shop.engine)
-    assert (row.next_at - clock.now()).total_seconds() == 900
+    assert (row.next_at - clock.now()).total_seconds() == seconds
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("retry-after: -5",),
+        ("retry-after: soon",),
+        ("retry-after: Sun, 25 Oct 2026 01:14:00 GMT",),
+        ("date: Sun, 25 Oct 2026 00:59:00 GMT", "retry-after: Sun, 25 Oct 2026 00:14:00 GMT"),
+        ("date: Sun, 25 Oct 2026 00:59:00 -0000", "retry-after: Sun, 25 Oct 2026 01:14:00 GMT"),
+    ],
+)
+async def test_what_says_no_pause_is_not_heeded_e12(shop, clock, mail, receiver, asked) -> None:
+    await hook(shop.engine, receiver.url)
+    await ended(shop)
+    receiver.answers = [says(503, *asked)]
+
+    await mail.go()
+
+    [row] = await outbox(shop.engine)
+    assert row.error == "answered 503"
+    assert 3.75 <= (row.next_at - clock.now()).total_seconds() <= 6.25
+
+
+async def test_a_status_counts_though_what_is_said_beside_it_never_comes_e12(shop, mail, receiver) -> None:
+    async def never_ends(writer: asyncio.StreamWriter) -> None:
+        writer.write(says(200, body=b"half")[:-2])
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    await hook(shop.engine, receiver.url)
+    for answer in (never_ends, says(410, body=b"half")[:-2]):
+        await ended(shop)
+        receiver.answers = [answer]
+        await mail.go()
+
+    [row] = await outbox(shop.engine)
+    assert (row.answered, row.error, row.dead_at is not None) == (410, "answered 410: ha", True)
 
 
 async def test_a_server_that_dies_between_sending_and_noting_it_sends_it_again_with_the_same_id_e12_g4(

@@ -5,11 +5,12 @@ import logging
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 
 import httpx
 
 from treadle_server import __version__
-from treadle_server.domain.webhooks import Answer
+from treadle_server.domain.webhooks import LONGEST_DELAY, Answer
 from treadle_server.webhooks.addresses import AddressRefused, Network, resolve
 
 log = logging.getLogger(__name__)
@@ -58,8 +59,8 @@ class Post:
         """POST the body, and return what came of it; nothing is raised but for the caller's own cancellation."""
         try:
             client = await self._open()
-            async with asyncio.timeout(self._timeout):
-                return await self._send(client, httpx.URL(url), body, headers)
+            async with asyncio.timeout(self._timeout) as limit:
+                return await self._send(client, httpx.URL(url), body, headers, limit)
         except TimeoutError:
             return Answer(None, f"no answer within {self._timeout:g} s")
         except AddressRefused as error:
@@ -68,15 +69,17 @@ class Post:
         except (httpx.InvalidURL, OSError, ValueError) as error:
             return Answer(None, f"{type(error).__name__}: {error}")
 
-    async def _send(self, client: httpx.AsyncClient, url: httpx.URL, body: bytes, headers: dict[str, str]) -> Answer:
+    async def _send(
+        self, client: httpx.AsyncClient, url: httpx.URL, body: bytes, headers: dict[str, str], limit: asyncio.Timeout
+    ) -> Answer:
         port = url.port or {"https": 443}.get(url.scheme, 80)
         addresses = await resolve(url.host, port, self._allowed)
         try:
             for address in addresses[:-1]:
                 with suppress(httpx.ConnectError):
                     # A host with several addresses is often reached by one of them only.
-                    return await _send_to(client, address, url, body, headers)
-            return await _send_to(client, addresses[-1], url, body, headers)
+                    return await _send_to(client, address, url, body, headers, limit)
+            return await _send_to(client, addresses[-1], url, body, headers, limit)
         except Exception as error:  # noqa: BLE001 - what is thrown past httpx by what it is built of is no defect either
             log.info("a webhook was not sent to %s at %s: %r", url.host, ", ".join(addresses)[:400], error)
             return Answer(None, _without(addresses, url.host, f"{type(error).__name__}: {error}"))
@@ -90,7 +93,12 @@ def _without(addresses: Sequence[str], host: str, text: str) -> str:
 
 
 async def _send_to(
-    client: httpx.AsyncClient, address: str, url: httpx.URL, body: bytes, headers: dict[str, str]
+    client: httpx.AsyncClient,
+    address: str,
+    url: httpx.URL,
+    body: bytes,
+    headers: dict[str, str],
+    limit: asyncio.Timeout,
 ) -> Answer:
     """Send to this very address what is meant for the URL's host: its name stands in Host and in TLS."""
     request = client.build_request(
@@ -102,17 +110,22 @@ async def _send_to(
     )
     response = await client.send(request, stream=True)
     try:
-        return _judge(response, await _beginning(response))
+        deadline = limit.when()
+        limit.reschedule(None)
+        return _judge(response, await _beginning(response, deadline))
     finally:
         await response.aclose()
 
 
-async def _beginning(response: httpx.Response) -> bytes:
+async def _beginning(response: httpx.Response, deadline: float | None) -> bytes:
+    """Read what the answer's body begins with, as far as it comes in time: its status has said what became of it."""
     read = b""
-    async for part in response.aiter_raw():
-        read += part
-        if len(read) >= MOST_READ:
-            break
+    with suppress(TimeoutError, httpx.TransportError):
+        async with asyncio.timeout_at(deadline):
+            async for part in response.aiter_raw():
+                read += part
+                if len(read) >= MOST_READ:
+                    break
     return read[:MOST_READ]
 
 
@@ -124,9 +137,16 @@ def _judge(response: httpx.Response, body: bytes) -> Answer:
         return Answer(status, f"answered {status}: redirects are not followed; set the webhook to the final URL")
     told = " ".join(body.decode("utf-8", "replace").replace("\x00", "").split())[:MOST_TOLD]
     # 410: the receiver says that it wants no more, by Standard Webhooks.
-    return Answer(status, f"answered {status}: {told}", _retry_after(response), is_final=status == 410)
+    error = f"answered {status}: {told}" if told else f"answered {status}"
+    return Answer(status, error, _retry_after(response), is_final=status == 410)
 
 
 def _retry_after(response: httpx.Response) -> float | None:
+    """Return for how many seconds the receiver wants to be left alone: they stand there, or the date of their end."""
     text = response.headers.get("retry-after", "")
-    return float(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
+    if text.isascii() and text.isdecimal():
+        return float(text) if len(text) <= 9 else LONGEST_DELAY
+    with suppress(ValueError, TypeError):
+        # By the receiver's own clock. TypeError: one date has a zone and the other none.
+        return (parsedate_to_datetime(text) - parsedate_to_datetime(response.headers.get("date", ""))).total_seconds()
+    return None
