@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 import psutil
 import pytest
 
-from .site import TASKS, Site, open_site, watching
-from .tmux import Terminal
+from .site import TASKS, WATCH, Site, open_site, watching
+from .tmux import Terminal, open_terminal
 
 pytestmark = [pytest.mark.terminal, pytest.mark.timeout(100)]
 
@@ -199,6 +199,16 @@ def test_a_dashboard_whose_complaints_go_into_a_file_is_drawn_on_the_terminal_al
         assert_sane(terminal)
 
     assert complaints.read_bytes() == b""
+
+
+def test_8_a_terminal_of_another_encoding_is_drawn_on(site: Site) -> None:
+    with TemporaryDirectory(prefix="treadle-") as name:
+        environment = {**site.environment, "PYTHONIOENCODING": "latin-1"}
+        with open_terminal(Path(name), environment) as terminal:
+            terminal.enter(*WATCH)
+            screen = terminal.until_it_says("live", ROTATE)
+
+    assert screen.isascii()
 
 
 def test_a_dashboard_whose_terminal_is_closed_ends(terminal: Terminal) -> None:

@@ -1,5 +1,6 @@
 """What the command line, the environment and the configuration file say together."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tests.tui.config_file import FILE, WHOLE
 from treadle.transport.bearer import Way
 from treadle_tui.cli import watch
 from treadle_tui.core.setup.config import ConfigError, parse_config
-from treadle_tui.launch import LaunchOptions, bearer_for, chosen_server
+from treadle_tui.launch import LaunchOptions, bearer_for, chosen_server, dashboard
 
 
 def test_the_command_line_goes_before_the_environment_and_that_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,3 +86,24 @@ def test_keys_are_printed_as_they_are_mapped(tmp_path: Path) -> None:
     result = CliRunner().invoke(watch, ["--config", str(file), "--keys"])
 
     assert "| `f3` | `:filter [FILTER]` |" in result.output
+
+
+@pytest.mark.parametrize(
+    ("encoding", "is_ascii"), [("utf-8", False), ("UTF8", False), ("latin-1", True), ("ascii", True), (None, False)]
+)
+def test_8_a_terminal_that_has_not_every_character_is_drawn_on_in_ascii(
+    encoding: str | None, *, is_ascii: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_TOKEN", "a")
+    (config := tmp_path / "tui.toml").touch()
+    terminal, other_end = os.openpty()
+    # None: a pipe, as that of a browser's dashboard.
+    handle = os.open(os.devnull, os.O_WRONLY) if encoding is None else terminal
+
+    with os.fdopen(handle, "w", encoding=encoding or "ascii") as out:
+        monkeypatch.setattr("sys.__stdout__", out)
+        app = dashboard(LaunchOptions(config=config))
+    for left in {terminal, other_end} - {handle}:
+        os.close(left)
+
+    assert app._ascii_only is is_ascii

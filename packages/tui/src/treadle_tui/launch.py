@@ -1,6 +1,8 @@
 """Puts the dashboard together: the configuration, the server or the recording, and what of it goes where."""
 
+import codecs
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -151,9 +153,18 @@ def dashboard(options: LaunchOptions) -> "Dashboard":
         # A token that was given by hand is meant for the server that was named by hand.
         connect=lambda name: live(config.server(name), LaunchOptions(read_only=options.read_only, room=options.room)),
         theme=options.theme or config.theme,
-        ascii_only=options.ascii_only or config.ascii_only,
+        ascii_only=options.ascii_only or config.ascii_only or not _has_every_character(),
         wanted=options.wanted,
     )
+
+
+def _has_every_character() -> bool:
+    """Whether what is drawn on has all of Unicode: a terminal of another encoding would stay blank.
+
+    A browser has it, whatever the encoding of the pipe to the process that serves it.
+    """
+    out = sys.__stdout__
+    return out is None or not out.isatty() or codecs.lookup(out.encoding).name.startswith("utf")
 
 
 def arguments(options: LaunchOptions) -> list[str]:

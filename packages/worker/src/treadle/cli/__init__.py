@@ -3,8 +3,10 @@
 
 def main() -> None:
     """Run the command line."""
+    from treadle.cli.charset import spell_out_what_is_lacking
     from treadle.cli.group import treadle
     from treadle.cli.unforeseen import clean_what_nobody_caught
 
+    spell_out_what_is_lacking()
     clean_what_nobody_caught()
     treadle(prog_name="treadle")

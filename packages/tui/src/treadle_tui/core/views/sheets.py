@@ -39,7 +39,7 @@ class Sheets:
             "checkpoint": self._kept(
                 "checkpoint",
                 task.checkpoint,
-                lambda: self._json(task.checkpoint, "No checkpoint. Write ctx.checkpoint(...) in the task."),
+                lambda: self._json(task.checkpoint, "No checkpoint. Write ctx.save(...) in the task."),
             ),
             "logs": self._kept("logs", logs, lambda: _LogsSheet(detail.logs, detail.logs_left_out, self._glyphs)),
             "events": self._kept("events", detail.events, lambda: _events(detail.events, self._glyphs)),
