@@ -1,6 +1,7 @@
 """What the server refuses for good stays with its problem, harms no other row, and is tried again or dropped (F6)."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from treadle_server.testing import Served
 pytestmark = pytest.mark.anyio
 
 SAME = "0199aaaa-0000-7000-8000-000000000001"
+OTHER = "0199aaaa-0000-7000-8000-000000000002"
 
 
 async def alter(shop: AsyncEngine, task_id: str, **values: Any) -> None:
@@ -31,18 +33,19 @@ async def test_f6_each_kind_of_refusal_is_noted_and_the_rows_around_it_are_hande
     shop: AsyncEngine, client: Client
 ) -> None:
     await client.submit(note.bind(100, options=Options(id=SAME)))
-    ids = await write(shop, range(8))
+    ids = await write(shop, range(9))
     await alter(shop, ids[1], body='{"payload": {"n": "no number"}}')
     await alter(shop, ids[2], job="@global:tasks:nobody", registration=None)
     await alter(shop, ids[3], id=SAME)
     await alter(shop, ids[4], body="{")
     await alter(shop, ids[5], body='{"payload": {}, "id": "x"}')
     await alter(shop, ids[6], body='{"payload": {"n": 6}, "priority": "high"}')
+    await alter(shop, ids[7], body="[" * 100_000 + "]" * 100_000)
 
     swept = await Relay(shop, client=client).run_once()
 
-    assert (swept.handed, swept.refused, swept.left) == (2, 6, 0)
-    assert await submitted(client) == [100, 0, 7]
+    assert (swept.handed, swept.refused, swept.left) == (2, 7, 0)
+    assert await submitted(client) == [100, 0, 8]
     assert await problems(shop) == {
         ids[1]: "invalid-payload",
         ids[2]: "job-not-found",
@@ -50,8 +53,33 @@ async def test_f6_each_kind_of_refusal_is_noted_and_the_rows_around_it_are_hande
         ids[4]: "validation-error",
         ids[5]: "validation-error",
         ids[6]: "validation-error",
+        ids[7]: "validation-error",
     }
     assert (await Relay(shop, client=client).run_once()).refused == 0
+
+
+@pytest.mark.parametrize("written", ["'soon'", "1795649832", "''", "'2026-11-25T23:50:32+01:00'"])
+async def test_f6_what_is_no_instant_in_sqlite_keeps_no_row_from_being_handed_over_or_listed(
+    tmp_path: Path, client: Client, written: str
+) -> None:
+    """A program in another language writes the rows; SQLite takes whatever it is given."""
+    path = tmp_path / "shop.db"
+    insert = f"INSERT INTO treadle_outbox (id, room, job, body, created_at) VALUES (?, '@global', ?, ?, {written})"
+    shop = sa.create_engine(f"sqlite:///{path}")
+    with shop.begin() as connection:
+        outbox.create_table(connection)
+        for task_id, body in ((SAME, '{"payload": {"n": 1}}'), (OTHER, "{")):
+            connection.exec_driver_sql(insert, (task_id, note.full_name, body))
+    await client.register(note)
+
+    swept = await Relay(shop, client=client).run_once()
+
+    assert (swept.handed, swept.refused, swept.left) == (1, 1, 0)
+    with shop.connect() as connection:
+        [refused] = outbox.listed(connection).rows
+    shop.dispose()
+    assert refused.id == OTHER
+    assert (refused.created_at is not None) is ("T" in written)
 
 
 async def test_a_row_too_large_for_a_request_is_refused_alone(shop: AsyncEngine, client: Client) -> None:

@@ -90,7 +90,7 @@ async def _asked(
         try:
             items.append(_item(row))
             sent.append(row)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             outcome.refused.append((row, _problem("validation-error", f"the row's body is no submit: {error}")))
     opening = client.opening()
     return zip(sent, await opening.run(_gathered(opening.batcher, room, items)), strict=True)
@@ -116,13 +116,13 @@ async def _register(
             raise
         except (ProblemError, InvalidArguments) as error:
             refusals[registration] = error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             refusals[registration] = InvalidArguments(f"the row's registration is no JSON: {error}")
     return refusals
 
 
 def _item(row: Row) -> dict[str, Any]:
-    """Return the item of the submit that a row is; raises `ValueError`."""
+    """Return the item of the submit that a row is; raises `ValueError`, and `RecursionError` when it is too deep."""
     body = json.loads(row.body)
     if not isinstance(body, dict) or body.keys() & {"id", "job"}:
         raise ValueError('it is to be an object such as {"payload": {}}, without id and job')

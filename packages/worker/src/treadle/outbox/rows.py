@@ -33,8 +33,8 @@ class Row:
     """The payload and the options, as JSON."""
     registration: str | None
     """What registers the job where it is missing, as JSON."""
-    created_at: datetime
-    """When it was written, by the writer's clock; aware, UTC."""
+    created_at: datetime | None
+    """When it was written, by the writer's clock; aware, UTC. None: what stands there, in SQLite, is no instant."""
     refused_at: datetime | None = None
     """When the server refused it for good; aware, UTC."""
     problem: dict[str, Any] | None = None
@@ -104,7 +104,13 @@ def as_row(found: Any) -> Row:
         job=found.job,
         body=found.body,
         registration=found.registration,
-        created_at=found.created_at.replace(tzinfo=UTC),
-        refused_at=None if found.refused_at is None else found.refused_at.replace(tzinfo=UTC),
+        created_at=_aware(found.created_at),
+        refused_at=_aware(found.refused_at),
         problem=None if found.problem is None else json.loads(found.problem),
     )
+
+
+def _aware(read: datetime | None) -> datetime | None:
+    if read is None or read.tzinfo is not None:
+        return read
+    return read.replace(tzinfo=UTC)

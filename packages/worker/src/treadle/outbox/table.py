@@ -1,6 +1,8 @@
 """The table of the outbox, in the user's own database, whichever it is."""
 
-from typing import Final
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -16,7 +18,7 @@ from sqlalchemy import (
     Unicode,
     UnicodeText,
 )
-from sqlalchemy.dialects import mysql
+from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
 NAME: Final = "treadle_outbox"
@@ -25,6 +27,25 @@ _RowKey = BigInteger().with_variant(Integer, "sqlite")
 
 # MySQL's TEXT ends at 64 KB.
 _Long = UnicodeText().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+
+
+class _WhateverIsThere(sqlite.DATETIME):
+    """An instant of SQLite's, whose column takes numbers and words too: what is none is read as null."""
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], datetime | None]:
+        """Return what reads a value."""
+        reading = super().result_processor(dialect, coltype)
+
+        def read(value: Any) -> datetime | None:
+            try:
+                return None if reading is None else reading(value)
+            except (TypeError, ValueError):
+                return None
+
+        return read
+
+
+_Instant = DateTime().with_variant(_WhateverIsThere(), "sqlite")  # type: ignore[no-untyped-call]
 
 
 def table_in(metadata: MetaData, name: str = NAME, *, schema: str | None = None) -> Table:
@@ -50,8 +71,8 @@ def table_in(metadata: MetaData, name: str = NAME, *, schema: str | None = None)
         Column("job", Unicode(1024), nullable=False),
         Column("body", _Long, nullable=False),
         Column("registration", _Long),
-        Column("created_at", DateTime, nullable=False),
-        Column("refused_at", DateTime),
+        Column("created_at", _Instant, nullable=False),
+        Column("refused_at", _Instant),
         Column("problem", _Long),
         Index(f"ix_{name}_refused_at", "refused_at", "seq"),
         schema=schema,
