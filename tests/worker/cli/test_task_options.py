@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.worker.cli.conftest import Command
+from tests.worker.cli.conftest import Command, Shop
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,26 @@ def test_n4_a_wrong_option_is_told_by_its_flag(command: Command, flags: list[str
     assert told in command.refused("submit", "@global:tasks:none", "n=1", *flags, code=2)
 
     assert command.read("tasks") == before
+
+
+DEEP = "[" * 50_000 + "]" * 50_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("submit", "JOB", f"x={DEEP}"),
+        ("submit", "JOB", "--payload", f'{{"x": {DEEP}}}'),
+        ("submit", "JOB", "--tag", f"x:={DEEP}"),
+        ("send", "TASK", "approved", DEEP),
+        ("resolve", "TASK", "--result", DEEP),
+        ("edit", "TASK", "--checkpoint", DEEP),
+    ],
+    ids=lambda words: "-".join(words[:-1]),
+)
+def test_json_that_is_too_deep_is_told_in_a_sentence(command: Command, shop: Shop, words: tuple[str, ...]) -> None:
+    meant = {"JOB": shop.job, "TASK": shop.submit()}
+
+    told = command.refused(*(meant.get(word, word) for word in words), code=2)
+
+    assert "has more than 64 levels of arrays and objects" in told

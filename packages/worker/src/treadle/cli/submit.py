@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli.show import as_json, open_client, print_json, run, say, say_result
-from treadle.cli.task_options import each_once, options_of, pair, task_times, task_traits
+from treadle.cli.task_options import each_once, options_of, pair, parsed, task_times, task_traits
 
 if TYPE_CHECKING:
     from treadle.client.options import Options
@@ -65,7 +65,7 @@ def payload_of(arguments: tuple[str, ...], payload: str | None) -> dict[str, Any
     if arguments:
         raise click.UsageError("give either KEY=VALUE arguments or --payload, not both")
     try:
-        body = json.loads(payload)
+        body = parsed(payload)
     except ValueError as error:
         raise click.UsageError(f"--payload is no JSON: {error}") from None
     if not isinstance(body, dict):
@@ -76,6 +76,6 @@ def payload_of(arguments: tuple[str, ...], payload: str | None) -> dict[str, Any
 def value_of(text: str) -> Any:
     """Return a value as JSON when it parses as such, else as the text it is."""
     try:
-        return json.loads(text)
+        return parsed(text)
     except ValueError:
         return text

@@ -10,6 +10,7 @@ import click
 from treadle.wire.fields import Instant
 from treadle.wire.options import OPTIONS, Option, TaskOptions, TaskTimes, TaskTraits
 from treadle.wire.reasons import reason
+from treadle.wire.values import TOO_DEEP
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -145,9 +146,17 @@ def _tag(argument: str) -> tuple[str, Any]:
     if not name.endswith(":") or len(name) == 1:
         return name, value
     try:
-        return name[:-1], json.loads(value)
+        return name[:-1], parsed(value)
     except ValueError as error:
         raise click.UsageError(f"--tag {name}=: {value[:60]!r} is no JSON: {error}") from None
+
+
+def parsed(text: str) -> Any:
+    """Return what a text is as JSON. Raises `ValueError` for one that is none, and click's `UsageError` if too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise click.UsageError(f"{text[:60]!r}… has {TOO_DEEP}") from None
 
 
 def each_once(pairs: Iterable[tuple[str, Any]], what: str) -> dict[str, Any]:
@@ -168,4 +177,4 @@ def pair(argument: str, form: str) -> tuple[str, str]:
     return name, value
 
 
-__all__ = ["each_once", "flag_of", "named", "options_of", "pair", "task_times", "task_traits"]
+__all__ = ["each_once", "flag_of", "named", "options_of", "pair", "parsed", "task_times", "task_traits"]
