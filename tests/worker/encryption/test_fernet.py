@@ -43,6 +43,23 @@ def test_what_is_no_key_is_refused_and_not_shown(keys: object) -> None:
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize("between", [";", ":", "\n\0", "|"])
+def test_two_keys_in_the_place_of_one_are_refused_where_the_second_would_be_lost(between: str) -> None:
+    keys = f"{new_key()}{between}{new_key()}"
+
+    for given in (keys, keys.encode()):
+        with pytest.raises(InvalidSetting, match="encryption key 1 of 1 is none"):
+            FernetCodec(given)
+
+
+def test_a_key_may_have_the_line_end_of_its_file_and_either_alphabet_of_base64() -> None:
+    key = new_key()
+    sealed = FernetCodec(key).encode(b"a")
+
+    for given in (f"{key}\n", f" {key}\r\n".encode(), key.replace("-", "+").replace("_", "/")):
+        assert FernetCodec(given).decode(sealed) == b"a"
+
+
 def test_no_key_at_all_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="no encryption key"):
         FernetCodec([])

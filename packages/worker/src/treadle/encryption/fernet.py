@@ -1,7 +1,7 @@
 """The codec that is built in: Fernet keys of the library `cryptography`, which rotate."""
 
 import hmac
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ class FernetCodec:
         made = []
         for number, key in enumerate(given, start=1):
             try:
-                made.append(fernet.Fernet(key))
+                made.append(fernet.Fernet(_whole(key)))
             except (ValueError, TypeError):
                 raise _invalid(
                     f"encryption key {number} of {len(given)} is none: a key is 32 bytes in URL-safe base64, as"
@@ -56,6 +56,16 @@ class FernetCodec:
     def digests(self, data: bytes) -> list[bytes]:
         """Return the data's digest under each key, the first eight."""
         return [hmac.digest(key, data, "sha256")[:_DIGEST_BYTES] for key in self._digest_keys[:8]]
+
+
+def _whole(key: str | bytes) -> str | bytes:
+    """Return a key. Raises `ValueError` for what has other characters too.
+
+    Base64 is read past them: of two keys with a semicolon between the second would be lost without a word.
+    """
+    text = key.decode() if isinstance(key, bytes) else str(key)
+    b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
+    return key
 
 
 def new_key() -> str:
