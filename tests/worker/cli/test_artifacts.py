@@ -55,4 +55,35 @@ def test_a_directory_that_can_t_be_written_is_told_in_a_sentence(shop: Shop, com
 
     told = command.refused("artifacts", task_id, "--download", str(tmp_path))
 
-    assert told == f"Error: {tmp_path} can't be written (File exists): look at its permissions and disk\n"
+    assert told == f"Error: 'a/b.txt' can't be saved in {tmp_path} (File exists)\n"
+
+
+def test_a_name_that_can_t_be_saved_keeps_no_other_artifact_from_it(
+    shop: Shop, command: Command, tmp_path: Path
+) -> None:
+    task_id = shop.submit()
+    shop.start(task_id)
+    for name in ("a", "a/b", "c/d", "\u00e9" * 255, "z"):
+        store(shop, task_id, name, name[:2].encode())
+    (tmp_path / "c/d").mkdir(parents=True)
+
+    result = command("artifacts", task_id, "--download", str(tmp_path))
+
+    assert result.exit_code == 1
+    assert [(tmp_path / name).read_bytes() for name in ("a", "z")] == [b"a", b"z"]
+    assert "2 saved in" in result.stdout
+    assert list((tmp_path / "c/d").iterdir()) == []
+    for name, why in (("a/b", "File exists"), ("c/d", "Is a directory"), ("\u00e9" * 255, "File name too long")):
+        assert f"Error: '{name}' can't be saved in {tmp_path} ({why})\n" in result.stderr
+
+
+def test_a_directory_that_may_not_be_made_is_told_in_a_sentence(shop: Shop, command: Command, tmp_path: Path) -> None:
+    task_id = shop.submit()
+    shop.start(task_id)
+    store(shop, task_id, "b.txt", b"hello")
+    (tmp_path / "file").touch()
+    within = tmp_path / "file" / "results"
+
+    told = command.refused("artifacts", task_id, "--download", str(within))
+
+    assert told == f"Error: {within} can't be written (Not a directory): look at its permissions and disk\n"

@@ -1,5 +1,7 @@
 """`treadle artifacts`: the files that a task's runs have stored, and their download."""
 
+import errno
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,11 +9,19 @@ import click
 
 from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say, writing
 from treadle.cli.which import full_id
+from treadle.errors import ArtifactNotFound
 
 if TYPE_CHECKING:
     from treadle.wire.artifacts import ArtifactItem
 
 UNITS = ("bytes", "KB", "MB", "GB")
+
+_OF_THE_NAME = {errno.EEXIST, errno.EILSEQ, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR}
+"""What a file system has against a name, which harms no other: one artifact may be `a` and another `a/b`."""
+
+
+class _NotSaved(Exception):
+    """An artifact's name keeps it from being saved here."""
 
 
 @click.command()
@@ -30,7 +40,7 @@ def artifacts(task_id: str, *, run_id: int | None, directory: Path | None, is_js
 
     ID may be the beginning of one, when it is one task's alone.
     """
-    items, saved = run(_work(task_id, run_id, directory))
+    items, saved, missed = run(_work(task_id, run_id, directory))
     if is_json:
         print_json(items)
     elif directory is not None:
@@ -40,28 +50,58 @@ def artifacts(task_id: str, *, run_id: int | None, directory: Path | None, is_js
     else:
         columns = ("name", "run", "size", "type", "stored", "expires")
         print_table(columns, [_row(item) for item in items], empty="The task has no artifacts.")
+    for error in missed:
+        say(f"Error: {error}", err=True)
+    if missed:
+        raise SystemExit(1)
 
 
-async def _work(given: str, run_id: int | None, directory: Path | None) -> "tuple[list[ArtifactItem], list[Path]]":
-    saved: dict[str, Path] = {}
+async def _work(
+    given: str, run_id: int | None, directory: Path | None
+) -> "tuple[list[ArtifactItem], list[Path], list[str]]":
+    """Return the artifacts, where they were saved, and what kept single ones from it."""
+    saved: dict[str, Path | None] = {}
+    missed: list[str] = []
     async with open_client() as client:
         task_id = await full_id(client, given)
         items = await client.artifacts(task_id, run=run_id)
-        if directory is not None:
+        if directory is not None and items:
             with writing(directory):
+                _make(directory)
                 for item in items:
-                    if item.name not in saved:
+                    if item.name in saved:
+                        continue
+                    saved[item.name] = None
+                    try:
                         to = _place(directory, item.name)
                         saved[item.name] = await client.download(task_id, item.name, to, run=item.run_id)
-    return items, list(saved.values())
+                    except (_NotSaved, ArtifactNotFound) as error:  # an artifact may expire meanwhile
+                        missed.append(str(error))
+    return items, [path for path in saved.values() if path is not None], missed
+
+
+def _make(directory: Path) -> None:
+    """Make the directory, so that what is wrong with it is said once and not of each artifact."""
+    directory.mkdir(parents=True, exist_ok=True)
 
 
 def _place(directory: Path, name: str) -> Path:
-    """Return where an artifact is saved, with its directory made. Raises click's error for a name that leads out."""
+    """Return where an artifact is saved, with its directory made. Raises `_NotSaved`, and any other `OSError`."""
     place = directory / name
-    if not place.resolve().is_relative_to(directory.resolve()):
-        raise click.ClickException(f"{name!r} would be saved outside of {directory}")
-    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        if not place.resolve().is_relative_to(directory.resolve()):
+            raise _NotSaved(f"{name!r} would be saved outside of {directory}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        # What can't stand there is found out now, and what is wrong with the disk by the download.
+        place.lstat()
+    except FileNotFoundError:
+        return place
+    except OSError as error:
+        if error.errno not in _OF_THE_NAME:
+            raise
+        raise _NotSaved(f"{name!r} can't be saved in {directory} ({error.strerror})") from None
     return place
 
 
