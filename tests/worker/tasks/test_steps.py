@@ -1,6 +1,7 @@
 """Steps of a task's code, in the loop, in threads and in processes, on the socket and over plain HTTP."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.waiting import turns
 from tests.worker import stepping
 from tests.worker.conftest import Working
 from treadle import Client, Context, Options, TaskFailed, task
-from treadle.errors import InvalidArguments, InvalidStep, StepMismatch
+from treadle.errors import BadValue, InvalidArguments, InvalidStep, StepMismatch
 from treadle.tasks import steps as steps_of
 from treadle.tasks.context import check_steps
 from treadle.wire.status import Reason, Status
@@ -27,6 +28,40 @@ def test_g9_a_step_whose_name_can_not_be_kept_is_refused_where_it_is_asked_for(n
 
     with pytest.raises(InvalidStep, match="a name of 1 to 255 characters of valid Unicode"):
         steps.call(name, len, ([],), retries=0, timeout=None)
+
+
+class Keeping:
+    """Keeps steps."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+
+    async def kept_steps(self) -> list[dict[str, Any]]:
+        return []
+
+    async def keep_step(self, step: dict[str, Any]) -> None:
+        self.kept.append(step["step"])
+
+
+def test_g9_a_step_that_can_not_be_kept_any_more_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps_of, "MOST_STEPS", 2)
+    port, done = Keeping(), list[str]()
+    steps = steps_of.Steps(cast("Any", port), {}, lambda _: False, is_async=False)
+
+    for name in ("a", "b"):
+        steps.call(name, done.append, (name,), retries=0, timeout=None)
+    with pytest.raises(InvalidStep, match="step 'a': a task keeps at most 2 steps: let one step do more"):
+        steps.call("a", done.append, ("c",), retries=0, timeout=None)
+
+    assert done == port.kept == ["a", "b"]
+
+
+def test_g9_what_is_no_json_is_told_by_the_step_and_its_place() -> None:
+    steps = steps_of.Steps(cast("Any", Keeping()), {}, lambda _: False, is_async=False)
+
+    for result, place in ((object(), "step 'charge': "), ({"by": [object()]}, "step 'charge'.by[0]: ")):
+        with pytest.raises(BadValue, match=f"^{re.escape(place)}object, which is no JSON"):
+            steps.call("charge", lambda value=result: value, (), retries=0, timeout=None)
 
 
 KINDS = [stepping.in_loop, stepping.in_thread, stepping.in_process, stepping.async_in_process]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from treadle.errors import ConnectionLost, StaleRun, StoreUnavailable, ValidationFailed, problem_named
+from treadle.errors import ConnectionLost, PayloadTooLarge, StaleRun, StoreUnavailable, ValidationFailed, problem_named
 from treadle.worker import reports
 from treadle.worker.reports import KEPT_LINES, MUCH, Answer, ReportData, Reporter
 
@@ -147,6 +147,17 @@ async def test_a_checkpoint_of_a_lost_run_raises() -> None:
     async with reporting(lambda reports: [409] * len(reports)) as (reporter, _):
         with pytest.raises(StaleRun, match="lost"):
             await reporter.confirm({**REF, "kind": "checkpoint", "checkpoint": 1})
+
+
+async def test_why_a_report_was_refused_is_said_once() -> None:
+    def send(reports: list[ReportData]) -> list[int]:
+        raise PayloadTooLarge(problem_named("payload-too-large", "the request has 17 MB"))
+
+    async with reporting(send) as (reporter, _):
+        with pytest.raises(PayloadTooLarge) as refused:
+            await reporter.confirm({**REF, "kind": "step", "result": "x"})
+
+    assert str(refused.value) == "Payload too large: the request has 17 MB"
 
 
 async def test_lines_that_come_too_fast_are_left_out_and_counted() -> None:

@@ -82,10 +82,10 @@ def said_by(error: BaseException) -> str:
 
 def _unplain(value: Any, name: str, error: Exception) -> Fault:
     """Return where within a value the thing stands that can't be made plain, and what it is."""
-    parts: list[int | str] = [name] if name else []
+    parts: list[int | str] = []
     if any(mark in said_by(error) for mark in _ENDLESS):
-        inside = [] if parts else [str(part) for part, inner in _members(value) if _refusal(inner) is not None]
-        return below([*parts, *inside[:1]], Fault("", TOO_DEEP))
+        inside = [] if name else [str(part) for part, inner in _members(value) if _refusal(inner) is not None]
+        return _within(name, below(inside[:1], Fault("", TOO_DEEP)))
     for _ in range(MOST_LEVELS):
         for part, inner in _members(value):
             if (refusal := _refusal(inner)) is not None:
@@ -94,7 +94,13 @@ def _unplain(value: Any, name: str, error: Exception) -> Fault:
                 break
         else:
             break
-    return below(parts, Fault("", _reason(value, error)))
+    return _within(name, below(parts, Fault("", _reason(value, error))))
+
+
+def _within(name: str, found: Fault) -> Fault:
+    """Return a fault with its place in what is called `name`, which may be words: "step 'charge'"."""
+    joint = "." if name and found.place and not found.place.startswith("[") else ""
+    return Fault(f"{name}{joint}{found.place}", found.why)
 
 
 def _refusal(value: Any) -> Exception | None:

@@ -19,7 +19,7 @@ from treadle.errors import BadValue, InvalidStep, StepMismatch
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
 from treadle.tasks.step_calls import check_function, has_loop, name_of, run, typed
 from treadle.values import brief, plain
-from treadle.wire.steps import LONGEST_WAIT
+from treadle.wire.steps import LONGEST_WAIT, MOST_STEPS
 from treadle.wire.values import fault
 
 FIRST_PAUSE = 1.0
@@ -63,6 +63,8 @@ class Steps:
         self._port = port
         self._known: int = claim.get("steps") or 0
         self._wait_cancelled = wait_cancelled
+        self._count = self._known
+        """How many the task keeps by now."""
         self._asked: Counter[str] = Counter()
         self._kept: dict[tuple[str, int], Kept] | None = None
         self._unasked: set[tuple[str, int]] = set()
@@ -204,12 +206,19 @@ class Steps:
         kept = await self._known_as(name, occurrence, "call", called)
         if kept is not None:
             return typed(function, kept.get("result"))
+        if self._count >= MOST_STEPS:
+            # What it does would not be known to have been done.
+            raise InvalidStep(
+                f"step {name!r}: a task keeps at most {MOST_STEPS:,} steps: let one step do more, or submit further"
+                " tasks"
+            )
         began = time.monotonic()
         value = await self._tried(name, function, args, retries, timeout)
         result = plain(value, f"step {name!r}")
         took = time.monotonic() - began
         said = {"step": name, "occurrence": occurrence, "function": called, "result": result, "seconds": took}
         await self._port.keep_step(said)
+        self._count += 1
         # As the runs that follow get it, so that none sees anything else.
         return typed(function, result)
 
@@ -251,6 +260,7 @@ class Steps:
         kept = await self._known_as(name, occurrence, "receive")
         if kept is None:
             kept = await self._port.receive({"step": name, "occurrence": occurrence})
+            self._count += kept is not None
         if kept is None:
             self._suspend(name, occurrence, length, receives=True)
         if kept.get("received_at") is None:

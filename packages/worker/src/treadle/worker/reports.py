@@ -323,7 +323,10 @@ def _resolve(future: "asyncio.Future[None]", answer: Answer) -> None:
 
 
 def _refused(report: ReportData, error: TreadleError) -> Answer:
-    status = error.problem.status if isinstance(error, ProblemError) else 422
-    name = error.problem.type if isinstance(error, ProblemError) else "validation-error"
+    status, name, detail = 422, "validation-error", str(error)
+    if isinstance(error, ProblemError):
+        # Without the title, which the type has, and who is told of it says before.
+        problem = error.problem
+        status, name, detail = problem.status, problem.type, detail.removeprefix(f"{problem.title}: ")
     ref = {"task_id": report["task_id"], "run_id": report["run_id"]}
-    return ref | {"status": status, "type": name, "detail": str(error)}
+    return ref | {"status": status, "type": name, "detail": detail}

@@ -105,8 +105,7 @@ def clear_steps(work: UnitOfWork, task: Task, from_step: str | None) -> None:
         kept = work.steps.kept.get((task.seq, from_step, 0))
         if kept is None:
             raise ValidationFailed(
-                f"from_step: the task keeps no step {from_step!r}; it keeps {task.steps} steps, which"
-                f" GET /v1/tasks/{task.id}/steps lists"
+                f"from_step: the task keeps no step {from_step!r}; GET /v1/tasks/{task.id}/steps lists what it keeps"
             )
         first = kept.number
         work.steps.clear(task.seq, first, keeps_messages=True)
