@@ -58,3 +58,17 @@ async def test_a_key_behind_the_one_that_ends_a_command_acts_on_what_it_has_gone
 
         assert stage.asked("job") == []
         assert "2 Tasks  @global:tasks:billing" in stage.text()
+
+
+@pytest.mark.parametrize(("chosen", "shown"), [("help", "Show every key"), ("limits", "Go to the limits")])
+async def test_a_palette_that_is_opened_before_the_last_one_s_command_has_come_hinders_no_other(
+    server: MockServer, clock: FrozenClock, chosen: str, shown: str
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("ctrl+p", *chosen)
+        await stage.until(lambda: shown in stage.text())
+
+        await stage.burst("enter", "enter", "ctrl+p")
+        await stage.press("ctrl+p", "ctrl+p", *["escape"] * 4, "ctrl+p", "escape", "3")
+
+        assert "3 Workers" in stage.text()

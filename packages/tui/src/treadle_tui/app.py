@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from textual import events
 from textual.app import App, SystemCommand
+from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.screen import Screen
 from textual.widgets import Input
@@ -228,6 +229,14 @@ class Dashboard(App[None]):
         """Carry out an action of the registry on the screen in front."""
         if isinstance(self.screen, BaseScreen):
             self.screen.act(name)
+
+    def action_command_palette(self) -> None:
+        """Open the palette over a screen of ours: over a dialog, or another palette, there is nothing to choose from.
+
+        It has no id, unlike Textual's: one may be there still, beneath what its command has opened a moment later.
+        """
+        if isinstance(self.screen, BaseScreen):
+            self.push_screen(CommandPalette())
 
     def get_system_commands(self, screen: Screen[object]) -> "list[SystemCommand]":
         """Return none: the palette offers the registry's actions."""
