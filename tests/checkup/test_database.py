@@ -107,13 +107,13 @@ def test_where_no_server_has_started_nothing_is_wrong_and_nothing_is_made(
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("form", ["me:hidden@127.0.0.1:{}/tasks", "me@127.0.0.1:{}/tasks?password=hidden&ssl=disable"])
 def test_a_postgresql_that_is_not_there_is_found_without_its_password(
-    examined: Examine, monkeypatch: pytest.MonkeyPatch
+    examined: Examine, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        url = f"postgresql://me:hidden@127.0.0.1:{taken.getsockname()[1]}/tasks"
-        monkeypatch.setenv("TREADLE_DATABASE_URL", url)
+        monkeypatch.setenv("TREADLE_DATABASE_URL", "postgresql://" + form.format(taken.getsockname()[1]))
 
         [finding] = examined()["database"]
 

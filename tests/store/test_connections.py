@@ -7,12 +7,35 @@ import asyncpg
 import pytest
 from sqlalchemy import text
 
+from treadle_server import cli
 from treadle_server.errors import StoreUnavailable
+from treadle_server.settings import Settings
 from treadle_server.store.store import SqlStore
 
 pytestmark = pytest.mark.anyio
 
 PATIENCE = 30
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("sqlite:////srv/treadle.db", "sqlite:////srv/treadle.db"),
+        ("postgresql+asyncpg://me:hidden@db/tasks", "postgresql://me:***@db/tasks"),
+        ("postgresql://me@/tasks?host=/run/pg&password=hidden", "postgresql://me@/tasks?host=%2Frun%2Fpg"),
+        (
+            "postgresql://me:hidden@first:5432,second:5433/tasks?target_session_attrs=read-write&sslpassword=hidden",
+            "postgresql://me:***@/tasks?host=first%2Csecond&port=5432%2C5433&target_session_attrs=read-write",
+        ),
+    ],
+)
+def test_a_server_says_which_database_it_has_without_its_password(
+    url: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one with several hosts: what says it ended every server that had listened already."""
+    cli._say_hello(Settings(database_url=url), "http://127.0.0.1:1")
+
+    assert f"  database  {named}\n" in capsys.readouterr().out
 
 
 @pytest.mark.postgres

@@ -328,3 +328,11 @@ async def test_without_a_server_one_sweep_says_so_and_without_a_table_too(shop: 
 def test_what_can_t_be_used_is_said_at_once(given: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         Relay(**given)
+
+
+@pytest.mark.parametrize("url", ["me:hidden@db/shop", "me@db/shop?password=hidden"])
+def test_a_relay_is_told_of_without_the_database_s_password(url: str) -> None:
+    told = repr(Relay(f"postgresql+asyncpg://{url}"))
+
+    assert "@db/shop" in told
+    assert "hidden" not in told

@@ -152,10 +152,10 @@ async def _serve(settings: Any) -> None:
 
 
 def _say_hello(settings: Any, url: str) -> None:
-    from sqlalchemy.engine import make_url
+    from treadle_server.store.connections import parse_url, shown
 
     _say(f"Treadle serves {url}")
-    _say(f"  database  {make_url(settings.database_url).render_as_string()}")
+    _say(f"  database  {shown(parse_url(settings.database_url))}")
     if settings.auth == "token":
         _say(f"  token     {settings.token_file}")
     else:

@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool
 
 from treadle.wire.findings import Check, Finding, Seen
 from treadle_server.checkup import counts, disk, postgres, schema, snapshots
-from treadle_server.store.connections import postgres_engine
+from treadle_server.store.connections import postgres_engine, shown
 from treadle_server.store.sqlite.places import file_of
 
 Examine = Callable[[Connection], list[Finding]]
@@ -91,12 +91,12 @@ def of_postgres(url: URL) -> Seen:
 
 
 async def _reach(url: URL) -> Seen:
-    shown = url.set(drivername="postgresql").render_as_string()
+    name = shown(url)
     try:
         told = await _in_postgres(url, _size)
     except (DBAPIError, PoolTimeout, OSError) as error:
         cause = getattr(error, "orig", None) or error
-        return [Finding("database", "fail", f"{shown} does not answer ({str(cause) or type(cause).__name__})",
+        return [Finding("database", "fail", f"{name} does not answer ({str(cause) or type(cause).__name__})",
                         "look whether it runs, at TREADLE_DATABASE_URL, and at the network between")]  # fmt: skip
     looks: dict[str, Examine] = {
         "database": postgres.look,
@@ -106,7 +106,7 @@ async def _reach(url: URL) -> Seen:
         "snapshots": snapshots.look_at_sessions,
     }
     return [
-        *(Finding(one.check, one.grade, f"{shown}, {one.detail}", one.advice) for one in told),
+        *(Finding(one.check, one.grade, f"{name}, {one.detail}", one.advice) for one in told),
         *(Check(name, partial(_in_postgres, url, look)) for name, look in looks.items()),
         Check("clocks", partial(_clock, url)),
     ]

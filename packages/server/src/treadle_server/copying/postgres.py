@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle_server.copying.contents import Row, batched, check_empty, count_of, rows_of
 from treadle_server.errors import ValidationFailed
 from treadle_server.services.leader import LOCK as LEADER
-from treadle_server.store.connections import postgres_engine
+from treadle_server.store.connections import postgres_engine, shown
 from treadle_server.store.migrations import check_current, upgrade
 from treadle_server.store.postgres.exclusive import LOCK as WRITER
 from treadle_server.store.tables import SEQUENCES
@@ -125,7 +125,7 @@ async def refresh(url: URL) -> None:
 
 def name_of(url: URL) -> str:
     """Return what a database is called, without its password."""
-    return f"the database {url.set(drivername='postgresql').render_as_string()}"
+    return f"the database {shown(url)}"
 
 
 @asynccontextmanager

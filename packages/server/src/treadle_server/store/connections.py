@@ -59,6 +59,16 @@ def parse_url(text: str) -> URL:
     return url.set(drivername=drivers[backend])
 
 
+def shown(url: URL) -> str:
+    """Return a database's URL without a password, whether that stands before its host or among its parameters."""
+    named = url.set(drivername=url.get_backend_name()).difference_update_query(_SECRET)
+    return named.render_as_string()
+
+
+_SECRET = ("password", "sslpassword")
+"""Parameters that libpq's URLs may have."""
+
+
 def _is_file(url: URL) -> bool:
     """Return whether SQLite is to open a path: not one in memory, not a URI, and not `sqlite://path`, a host's name."""
     path = url.database or ""

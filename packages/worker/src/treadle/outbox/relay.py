@@ -97,7 +97,9 @@ class Relay:
         self._waits = QuietLog(log)
 
     def __repr__(self) -> str:
-        return f"<Relay of {self._table.fullname} in {self._database.url!r}>"
+        # The password may stand among the parameters too, as in libpq's URLs.
+        url = self._database.url.difference_update_query(("password", "sslpassword"))
+        return f"<Relay of {self._table.fullname} in {url!r}>"
 
     async def __aenter__(self) -> Self:
         self._stopping = asyncio.Event()
