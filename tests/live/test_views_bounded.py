@@ -71,7 +71,7 @@ async def test_a_schedules_large_payload_is_left_out_and_those_behind_what_all_m
         payload = json.dumps({"text": "x" * length})
         await engine.run(Ticker(shop, clock, name=name).command(payload=payload, template='{"priority":3}'))
 
-    rows = await rows_of(engine, SchedulesView(None, engine.tokens_at))
+    rows = await rows_of(engine, SchedulesView(None, tokens_at=engine.tokens_at))
 
     told = {row["name"]: ScheduleItem.model_validate(row) for row in rows}
     assert {name: item.left_out for name, item in told.items()} == {

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import LOGGED_TASKS
 from treadle_server.engine.hub import Batch
-from treadle_server.live.views import POSITION_SECONDS, ViewRows
+from treadle_server.live.views import POSITION_SECONDS, View, ViewRows
 from treadle_server.operations.encode import dumps, logged_data
 from treadle_server.store.read import logs
 from treadle_server.store.read.logs import LoggedTask, LogRow
@@ -31,14 +31,12 @@ class _ShownLine(NamedTuple):
     row: bytes
 
 
-class LogsView:
+class LogsView(View):
     """The lines of the `LOGGED_TASKS` tasks that run or changed last, for they say something."""
 
     topic = "logs"
-    ordered = False
 
     def __init__(self, wanted: TaskFilter) -> None:
-        self.again_in: float | None = None
         self._wanted = wanted
         self._tasks: dict[int, LoggedTask] = {}
         self._read: dict[int, tuple[int, int] | None] = {}

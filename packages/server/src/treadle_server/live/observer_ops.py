@@ -10,14 +10,14 @@ from treadle_server.authorization.permission import Permission
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import TooManyRequests, ValidationFailed
 from treadle_server.live.events import EventListener
-from treadle_server.live.failures_view import FailuresView
-from treadle_server.live.limits_view import LimitsView
 from treadle_server.live.logs_view import LogsView
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.live.task_windows import TasksView
 from treadle_server.live.views import (
     CountsView,
+    FailuresView,
     JobsView,
+    LimitsView,
     SchedulesView,
     TargetsView,
     TaskView,
@@ -55,26 +55,26 @@ async def watch(session: Session, fields: dict[str, Any]) -> Reply:
 def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
     """Return under which key the view is shared, and how it is made."""
     room = None if wanted.room is None else check_room(wanted.room)
-    visibility, owner = session.visibility, session.principal.owner
+    ctx, visibility, owner = session.live.ctx, session.visibility, session.principal.owner
     # Those who see the same share what they look at.
     of = f"{wanted.topic} {room}" if visibility is None else f"{wanted.topic} {room} {visibility}"
     match wanted.topic:
         case "counts":
             return of, lambda: CountsView(room, visibility)
         case "jobs":
-            return of, lambda: JobsView(room, session.live.ctx.rates, visibility)
+            return of, lambda: JobsView(room, visibility, rates=ctx.rates)
         case "workers":
-            lost_after = session.live.ctx.settings.worker_timeout_seconds
+            lost_after = ctx.settings.worker_timeout_seconds
             key = of if visibility is None else f"{of} {owner!r}"
-            return key, lambda: WorkersView(room, lost_after, session.live.ctx.absences, visibility, owner)
+            return key, lambda: WorkersView(room, visibility, lost_after=lost_after, absences=ctx.absences, owner=owner)
         case "targets":
             return of, lambda: TargetsView(room, visibility)
         case "schedules":
-            return of, lambda: SchedulesView(room, session.live.ctx.engine.tokens_at, visibility)
+            return of, lambda: SchedulesView(room, visibility, tokens_at=ctx.engine.tokens_at)
         case "limits":
             return of, lambda: LimitsView(room, visibility)
         case "failures":
-            return of, lambda: FailuresView(room, session.live.ctx.now, visibility)
+            return of, lambda: FailuresView(room, visibility, now=ctx.now)
         case "tasks":
             window = _window(wanted, room)
             return f"{of} {window.model_dump_json()}", lambda: TasksView(

@@ -18,7 +18,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch, Hub
 from treadle_server.live.changes import Round, ToldTask
 from treadle_server.live.known import Known
-from treadle_server.live.views import POSITION_SECONDS, ViewRows, awaited_targets, limited_lanes
+from treadle_server.live.views import POSITION_SECONDS, View, ViewRows, awaited_targets, limited_lanes
 from treadle_server.operations.encode import dumps, listed_data
 from treadle_server.store.read import filters
 from treadle_server.store.read import targets as read_targets
@@ -55,14 +55,13 @@ class FilterTotals:
         return found, True
 
 
-class TasksView:
+class TasksView(View):
     """A window of the task list."""
 
     topic = "tasks"
     ordered = True
 
     def __init__(self, wanted: Window, totals: FilterTotals) -> None:
-        self.again_in: float | None = None
         self.is_outdated = True
         """Whether its rows are to be read anew."""
         self._wanted = wanted

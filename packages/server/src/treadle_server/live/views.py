@@ -1,16 +1,18 @@
 """What observers look at: each topic as a list of encoded rows, computed once for all who look at the same."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
+from treadle_server.domain.failures import FAILING, written
 from treadle_server.domain.tasks import Task
 from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.hub import Batch
@@ -20,12 +22,14 @@ from treadle_server.operations.encode import (
     dumps,
     happening_data,
     job_data,
+    limit_data,
     listed_schedule_data,
     log_data,
     run_data,
     target_data,
     task_data,
 )
+from treadle_server.operations.failures import group_data
 from treadle_server.operations.jobs import measured
 from treadle_server.operations.worker_rows import worker_data
 from treadle_server.services.absences import Absences
@@ -33,6 +37,7 @@ from treadle_server.services.rates import Rates
 from treadle_server.store.read import artifacts as read_artifacts
 from treadle_server.store.read import counts
 from treadle_server.store.read import jobs as read_jobs
+from treadle_server.store.read import limits as read_limits
 from treadle_server.store.read import logs as read_logs
 from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import schedules as read_schedules
@@ -40,11 +45,15 @@ from treadle_server.store.read import steps as read_steps
 from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
+from treadle_server.store.read.failures import groups
 from treadle_server.store.read.history import happenings
-from treadle_server.store.read.positions import positions
+from treadle_server.store.read.positions import position
 
 MOST_TARGETS = 10_000
 """Targets that an observer is shown; `total` tells how many there are."""
+
+MOST_LIMITS = 1_000
+"""Limits that an observer is shown; `total` tells how many there are."""
 
 MOST_ARTIFACTS = 100
 """A task's artifacts that its observers are shown: those of its last runs."""
@@ -56,7 +65,10 @@ MOST_SCHEDULES = 10_000
 """Schedules that an observer is shown; `total` tells how many there are."""
 
 POSITION_SECONDS = 1.0
-"""How often positions and totals are refreshed at most."""
+"""How often positions and totals are refreshed at most, and what costs more to read than the rest."""
+
+ROLLS = 60.0
+"""Seconds after which the minutes of failures have moved on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,36 +84,55 @@ class ViewRows:
     """Of a window: whether tasks may be missing that were not looked through."""
 
 
-class View(Protocol):
+class View(ABC):
     """A topic with its parameters."""
 
     topic: str
-    ordered: bool
+    ordered = False
     """Whether a change of order is told."""
-    again_in: float | None
+    again_in: float | None = None
     """After how many seconds it wants to be read again though nothing changed; None: not."""
 
+    @abstractmethod
     def concerns(self, batch: Batch) -> bool:
         """Return whether a commit may have changed it."""
-        ...
 
+    @abstractmethod
     async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return its rows at this moment."""
-        ...
 
 
-class _RoomView:
+@dataclass(eq=False)
+class RoomView(View):
     """What is seen from a room, or from all that may be seen; read again when something changed."""
 
-    ordered = False
-    again_in: float | None = None
-
-    def __init__(self, room: str | None, visibility: Visibility | None = None) -> None:
-        self._room = room
-        self._visibility = visibility
+    room: str | None
+    visibility: Visibility | None = None
 
 
-class CountsView(_RoomView):
+@dataclass(eq=False)
+class SeldomView(RoomView):
+    """One that is read at most once a second."""
+
+    _read_at: float = field(default=float("-inf"), init=False)
+    _last: ViewRows = field(default_factory=ViewRows, init=False)
+
+    async def read(self, connection: AsyncConnection) -> ViewRows:
+        """Return its rows; what has changed since they were read is read when the second is over."""
+        now = asyncio.get_running_loop().time()
+        if (left := self._read_at + POSITION_SECONDS - now) > 0:
+            self.again_in = left
+        else:
+            self.again_in = None
+            self._last, self._read_at = await self.read_anew(connection), now
+        return self._last
+
+    @abstractmethod
+    async def read_anew(self, connection: AsyncConnection) -> ViewRows:
+        """Return its rows at this moment."""
+
+
+class CountsView(RoomView):
     """How many tasks each job has in each status."""
 
     topic = "counts"
@@ -112,24 +143,19 @@ class CountsView(_RoomView):
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each job."""
-        found, total = await read_jobs.page(connection, room=self._room, visibility=self._visibility, limit=10_000)
-        told = None if self._visibility is None else [job.num for job in found if self._visibility.admits(job.room)]
+        found, total = await read_jobs.page(connection, room=self.room, visibility=self.visibility, limit=10_000)
+        told = None if self.visibility is None else [job.num for job in found if self.visibility.admits(job.room)]
         by_job = await counts.by_job(connection, told)
         rows = {job.full_name: dumps({"job": job.full_name, "counts": by_job.get(job.num, {})}) for job in found}
         return ViewRows(rows, total)
 
 
-class JobsView:
+@dataclass(eq=False, kw_only=True)
+class JobsView(RoomView):
     """Jobs with their queues, workers and history."""
 
     topic = "jobs"
-    ordered = False
-    again_in: float | None = None
-
-    def __init__(self, room: str | None, rates: Rates, visibility: Visibility | None = None) -> None:
-        self._room = room
-        self._rates = rates
-        self._visibility = visibility
+    rates: Rates
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether tasks, jobs or workers changed, or tasks were removed."""
@@ -137,32 +163,20 @@ class JobsView:
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each job."""
-        self._rates.roll()
-        found = await read_jobs.every_view(connection, room=self._room, visibility=self._visibility)
-        rows = {str(v.job.id): dumps(job_data(v, measured=measured(self._rates, v))) for v in found}
+        self.rates.roll()
+        found = await read_jobs.every_view(connection, room=self.room, visibility=self.visibility)
+        rows = {str(v.job.id): dumps(job_data(v, measured=measured(self.rates, v))) for v in found}
         return ViewRows(rows, len(rows))
 
 
-class WorkersView:
+@dataclass(eq=False, kw_only=True)
+class WorkersView(RoomView):
     """Workers with what they hold."""
 
     topic = "workers"
-    ordered = False
-    again_in: float | None = None
-
-    def __init__(
-        self,
-        room: str | None,
-        lost_after: float,
-        absences: Absences,
-        visibility: Visibility | None = None,
-        owner: str | None = None,
-    ) -> None:
-        self._room = room
-        self._lost_after = lost_after
-        self._absences = absences
-        self._visibility = visibility
-        self._owner = owner
+    lost_after: float
+    absences: Absences
+    owner: str | None = None
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether a worker changed, beat, or took or ended a run."""
@@ -170,19 +184,17 @@ class WorkersView:
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each worker. Its age is 0: observers reckon it from the last heartbeat."""
-        found = await read_workers.every_view(
-            connection, room=self._room, visibility=self._visibility, owner=self._owner
-        )
+        found = await read_workers.every_view(connection, room=self.room, visibility=self.visibility, owner=self.owner)
         rows = {
             str(v.worker.id): dumps(
-                worker_data(v, v.worker.last_heartbeat, self._lost_after, self._absences.since(v.worker))
+                worker_data(v, v.worker.last_heartbeat, self.lost_after, self.absences.since(v.worker))
             )
             for v in found
         }
         return ViewRows(rows, len(rows))
 
 
-class TargetsView(_RoomView):
+class TargetsView(RoomView):
     """Targets that are held or waited for."""
 
     topic = "targets"
@@ -194,25 +206,18 @@ class TargetsView(_RoomView):
     async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each, at most `MOST_TARGETS`, newest first."""
         found, total = await read_targets.in_use(
-            connection, room=self._room, visibility=self._visibility, limit=MOST_TARGETS
+            connection, room=self.room, visibility=self.visibility, limit=MOST_TARGETS
         )
         rows = {str(view.num): dumps(target_data(view)) for view in found}
         return ViewRows(rows, total)
 
 
-class SchedulesView:
+@dataclass(eq=False, kw_only=True)
+class SchedulesView(RoomView):
     """Schedules with their next tick and their last task."""
 
     topic = "schedules"
-    ordered = False
-    again_in: float | None = None
-
-    def __init__(
-        self, room: str | None, tokens_at: Callable[[], datetime | None], visibility: Visibility | None = None
-    ) -> None:
-        self._room = room
-        self._tokens_at = tokens_at
-        self._visibility = visibility
+    tokens_at: Callable[[], datetime | None]
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether a schedule changed, or a task that one has made."""
@@ -222,51 +227,69 @@ class SchedulesView:
         """Return a row for each, at most `MOST_SCHEDULES`, newest first, without large values."""
         found, total = await read_schedules.page(
             connection,
-            room=self._room,
-            visibility=self._visibility,
+            room=self.room,
+            visibility=self.visibility,
             limit=MOST_SCHEDULES,
-            tokens_at=self._tokens_at(),
+            tokens_at=self.tokens_at(),
             is_short=True,
         )
         rows = {view.schedule.id: dumps(listed_schedule_data(view)) for view in found}
         return ViewRows(rows, total)
 
 
-class RecentPositions:
-    """Queue positions that are refreshed at most once a second."""
+class LimitsView(SeldomView):
+    """What is used of each limit, and waits for it, the newest first."""
 
-    def __init__(self) -> None:
-        self._known: dict[int, int] = {}
-        self._read_at = float("-inf")
+    topic = "limits"
 
-    async def of(self, connection: AsyncConnection, tasks: list[Task]) -> tuple[dict[int, int], float | None]:
-        """Return positions by seq, and after how many seconds they want to be refreshed."""
-        if not any(task.status is Status.PENDING for task in tasks):
-            return {}, None
-        now = asyncio.get_running_loop().time()
-        if (left := self._read_at + POSITION_SECONDS - now) > 0:
-            pending = {task.seq for task in tasks if task.status is Status.PENDING}
-            return {seq: position for seq, position in self._known.items() if seq in pending}, left
-        self._known = await positions(connection, tasks)
-        self._read_at = now
-        return self._known, None
+    def concerns(self, batch: Batch) -> bool:
+        """Return whether a limit changed, or a task that counts against one, or code stopped that may have."""
+        return bool(batch.has_limits or batch.freed) or any(task.limit_key is not None for task, _ in batch.tasks)
+
+    async def read_anew(self, connection: AsyncConnection) -> ViewRows:
+        """Return a row for each, at most `MOST_LIMITS`."""
+        found, total = await read_limits.page(connection, room=self.room, visibility=self.visibility, limit=MOST_LIMITS)
+        return ViewRows({str(view.limit.num): dumps(limit_data(view)) for view in found}, total)
 
 
-class TaskView:
+@dataclass(eq=False, kw_only=True)
+class FailuresView(SeldomView):
+    """What failed and where, in groups, the last seen first."""
+
+    topic = "failures"
+    ordered = True
+    now: Callable[[], datetime]
+
+    def concerns(self, batch: Batch) -> bool:
+        """Return whether a run failed, a failed task went on, or tasks were removed."""
+        return (
+            bool(batch.pruned or batch.touched)
+            or any(run.status in FAILING for run in batch.runs)
+            or any(was is Status.FAILED or (task.error is not None and was is not None) for task, was in batch.tasks)
+        )
+
+    async def read_anew(self, connection: AsyncConnection) -> ViewRows:
+        """Return a row for each group."""
+        found, is_capped = await groups(connection, self.now(), room=self.room, visibility=self.visibility)
+        if any(any(group.minutes) for group in found):
+            self.again_in = ROLLS
+        return ViewRows({written(group.key): dumps(group_data(group)) for group in found}, len(found), is_capped)
+
+
+class TaskView(View):
     """One task with its runs, logs, events and artifacts."""
 
     topic = "task"
-    ordered = False
 
     def __init__(
         self, task_id: TaskId, now: Callable[[], datetime], is_seen: Callable[[Task], bool] | None = None
     ) -> None:
-        self.again_in: float | None = None
         self._now = now
         self._id = task_id
         self._is_seen = is_seen
         """Whether the asker sees it; None: who reads all rooms does."""
-        self._positions = RecentPositions()
+        self._position: int | None = None
+        self._placed_at = float("-inf")
         self._pending_in: int | None = None
         self._targets: set[int] = set()
         self._lines: set[int] = set()
@@ -290,7 +313,7 @@ class TaskView:
         if self._is_seen is not None and not self._is_seen(task):
             return ViewRows()
         self._pending_in = task.job_num if task.status is Status.PENDING else None
-        found, self.again_in = await self._positions.of(connection, [task])
+        await self._place(connection, task)
         blockers = await read_targets.blocked_by(connection, [task])
         self._targets = awaited_targets([task])
         self._lines = limited_lanes([task])
@@ -301,13 +324,24 @@ class TaskView:
         )
         data: dict[str, Any] = {
             "id": task.id,
-            "task": orjson.Fragment(dumps(task_data(task, found.get(task.seq), blockers.get(task.seq)))),
+            "task": orjson.Fragment(dumps(task_data(task, self._position, blockers.get(task.seq)))),
             "runs": [run_data(run) for run in runs],
             "events": [happening_data(one) for one in happenings(task, runs, steps[-MOST_STEPS:])],
             "logs": [log_data(line) for line in await read_logs.of_task(connection, task.seq)],
             "artifacts": [artifact_data(item) for item in stored],
         }
         return ViewRows({task.id: dumps(data)}, 1)
+
+    async def _place(self, connection: AsyncConnection, task: Task) -> None:
+        """Look where in line it stands; while it is pending, at most once a second."""
+        now = asyncio.get_running_loop().time()
+        self.again_in = None
+        if task.status is not Status.PENDING:
+            self._position = None
+        elif (left := self._placed_at + POSITION_SECONDS - now) > 0:
+            self.again_in = left
+        else:
+            self._position, self._placed_at = await position(connection, task), now
 
 
 def limited_lanes(found: Iterable[Task]) -> set[int]:
