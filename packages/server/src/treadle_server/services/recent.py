@@ -8,7 +8,7 @@ when ten do (`python -m tests.bench.rates`).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -41,11 +41,13 @@ class Brief(NamedTuple):
     task_id: str | None
     job: str | None
     room: str | None
-    data: tuple[Any, ...]
+    data: dict[str, Any] | tuple[Any, ...]
+    """The rest of the event; of a task's, of which there are many, what it is made of when it is shown."""
 
     def shown(self) -> dict[str, Any]:
         """Return it as the event of its kind, with fewer fields."""
-        return {"seq": self.seq, "type": self.kind, "at": self.at, **_SHOWN[self.kind](self)}
+        data = self.data if isinstance(self.data, dict) else _shown_task(self, *self.data)
+        return {"seq": self.seq, "type": self.kind, "at": self.at, **data}
 
 
 class Recent:
@@ -77,8 +79,8 @@ class Recent:
         seq += len(batch.jobs)
         for number, worker in enumerate(batch.workers, seq + 1):
             if self._states.is_news(worker):
-                data = (worker.id, worker.name, worker.state)
-                yield Brief(number, at, "worker.updated", None, None, None, data)
+                told = {"id": worker.id, "name": worker.name, "state": worker.state}
+                yield Brief(number, at, "worker.updated", None, None, None, {"worker": told})
         seq += len(batch.workers)
         for number, schedule in enumerate(batch.schedules, seq + 1):
             yield Brief(number, at, "schedule.updated", None, None, schedule.room, _of_schedule(schedule))
@@ -124,59 +126,29 @@ def _of_task(task: Task, was: Status | None) -> tuple[Any, ...]:
         status = _RUNNING
     if error is not None:
         error = error[:ERROR_LENGTH]
-    return (was, status, task.worker_id, task.run_id, task.reason, error, task.target, task.tags)
+    return (was, task.run_id, error, task.tags, status, task.worker_id, task.reason, task.target)
 
 
-def _of_job(job: Job) -> tuple[Any, ...]:
-    return (job.id, job.paused, job.deleted_at is not None)
-
-
-def _of_schedule(schedule: Schedule) -> tuple[Any, ...]:
-    return (schedule.id, schedule.name, schedule.paused, schedule.deleted_at is not None, schedule.last_task_id)
-
-
-def _shown_task(brief: Brief) -> dict[str, Any]:
-    was, status, worker_id, run_id, reason, error, target, tags = brief.data
+def _shown_task(
+    brief: Brief, was: Status | None, run_id: int, error: str | None, tags: str | None, *others: Any
+) -> dict[str, Any]:
     task = {
         "id": brief.task_id,
         "job_name": brief.job,
         "room_id": brief.room,
-        "status": status,
-        "worker_id": worker_id,
         "run_id": None if run_id == NEVER_RUN else run_id,
-        "reason": reason,
         "error": error,
-        "target": target,
         "tags": None if tags is None else orjson.Fragment(tags),
+        **dict(zip(("status", "worker_id", "reason", "target"), others, strict=True)),
     }
     return {"was": was, "task": task}
 
 
-def _shown_job(brief: Brief) -> dict[str, Any]:
-    job_id, paused, deleted = brief.data
-    return {"job": {"id": job_id, "full_name": brief.job, "room_id": brief.room, "paused": paused}, "deleted": deleted}
+def _of_job(job: Job) -> dict[str, Any]:
+    told = {"id": job.id, "full_name": job.full_name, "room_id": job.room, "paused": job.paused}
+    return {"job": told, "deleted": job.deleted_at is not None}
 
 
-def _shown_worker(brief: Brief) -> dict[str, Any]:
-    worker_id, name, state = brief.data
-    return {"worker": {"id": worker_id, "name": name, "state": state}}
-
-
-def _shown_schedule(brief: Brief) -> dict[str, Any]:
-    schedule_id, name, paused, deleted, last_task_id = brief.data
-    schedule = {
-        "id": schedule_id,
-        "name": name,
-        "room_id": brief.room,
-        "paused": paused,
-        "last_task_id": last_task_id,
-    }
-    return {"schedule": schedule, "deleted": deleted}
-
-
-_SHOWN: Mapping[EventType, Callable[[Brief], dict[str, Any]]] = {
-    "task.updated": _shown_task,
-    "job.updated": _shown_job,
-    "worker.updated": _shown_worker,
-    "schedule.updated": _shown_schedule,
-}
+def _of_schedule(schedule: Schedule) -> dict[str, Any]:
+    told = {name: getattr(schedule, name) for name in ("id", "name", "paused", "last_task_id")}
+    return {"schedule": {**told, "room_id": schedule.room}, "deleted": schedule.deleted_at is not None}
