@@ -4,8 +4,8 @@ A bucket is told by its geometric middle, so that a percentile is within 4.9 % (
 that has its rank; below a millisecond within a millisecond. Nothing is kept of the durations themselves.
 """
 
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from math import ceil, log
 
 SMALLEST = 0.001
@@ -34,17 +34,15 @@ class Histogram:
     __slots__ = ("_slices",)
 
     def __init__(self, slices: int) -> None:
-        self._slices: deque[dict[int, int]] = deque(({} for _ in range(slices)), slices)
+        self._slices: deque[Counter[int]] = deque((Counter() for _ in range(slices)), slices)
 
     def add(self, seconds: float, n: int = 1) -> None:
         """Count a duration in seconds, `n` times, in the newest slice."""
-        bucket = bucket_of(seconds)
-        newest = self._slices[-1]
-        newest[bucket] = newest.get(bucket, 0) + n
+        self._slices[-1][bucket_of(seconds)] += n
 
     def roll(self, slices: int) -> None:
         """Begin new slices; as many of the oldest are forgotten."""
-        self._slices.extend({} for _ in range(min(slices, len(self._slices))))
+        self._slices.extend(Counter() for _ in range(min(slices, len(self._slices))))
 
     def __bool__(self) -> bool:
         return any(self._slices)
@@ -52,16 +50,13 @@ class Histogram:
     def plus(self, other: "Histogram") -> "Histogram":
         """Return the durations of both, of the time that both go back."""
         both = Histogram(0)
-        both._slices = deque(_sum(*slices) for slices in zip(self._slices, other._slices, strict=True))  # noqa: SLF001 - its own kind
+        both._slices = deque(_sum(slices) for slices in zip(self._slices, other._slices, strict=True))  # noqa: SLF001 - its own kind
         return both
-
-    def _counts(self) -> dict[int, int]:
-        return _sum(*self._slices)
 
     def mean(self) -> float | None:
         """Return the mean of the durations; None without any."""
-        counts = self._counts()
-        total = sum(counts.values())
+        counts = _sum(self._slices)
+        total = counts.total()
         return sum(middle_of(bucket) * n for bucket, n in counts.items()) / total if total else None
 
     def percentiles(self, shares: Sequence[float]) -> tuple[int, list[float | None]]:
@@ -69,8 +64,8 @@ class Histogram:
 
         The shares ascend. Without any duration they are None.
         """
-        counts = self._counts()
-        total = sum(counts.values())
+        counts = _sum(self._slices)
+        total = counts.total()
         if not total:
             return 0, [None] * len(shares)
         found: list[float | None] = []
@@ -84,10 +79,6 @@ class Histogram:
         return total, found
 
 
-def _sum(*counted: dict[int, int]) -> dict[int, int]:
+def _sum(counted: Iterable[Counter[int]]) -> Counter[int]:
     """Return how many durations there are in each bucket."""
-    counts: dict[int, int] = {}
-    for one in counted:
-        for bucket, n in one.items():
-            counts[bucket] = counts.get(bucket, 0) + n
-    return counts
+    return sum(counted, start=Counter())

@@ -48,18 +48,17 @@ class Rates:
         self._since = clock.now()
         self._began = clock.monotonic()
         self._step = int(self._began // STEP_SECONDS)
-        self._minute = int(self._began // HOUR_STEP_SECONDS)
         self._slice = int(self._began // SLICE_SECONDS)
-        self._submitted = Series[int](STEP_SECONDS, STEPS)
-        self._completed = Series[int](STEP_SECONDS, STEPS)
-        self._failed = Series[int](STEP_SECONDS, STEPS)
-        self._started = Series[int](STEP_SECONDS, STEPS)
+        self._submitted = Series(STEP_SECONDS, STEPS, self._began)
+        self._completed = Series(STEP_SECONDS, STEPS, self._began)
+        self._failed = Series(STEP_SECONDS, STEPS, self._began)
+        self._started = Series(STEP_SECONDS, STEPS, self._began)
         self._past = Past(self._began)
         self._lanes: dict[int, tuple[int, str]] = {}
         """Of each lane in which something started its job and, in a fair job, its room."""
         self._lanes_of: dict[int, list[int]] = {}
-        self._failures = Series[int](HOUR_STEP_SECONDS, HOUR_STEPS)
-        self._retries = Series[int](HOUR_STEP_SECONDS, HOUR_STEPS)
+        self._failures = Series(HOUR_STEP_SECONDS, HOUR_STEPS, self._began)
+        self._retries = Series(HOUR_STEP_SECONDS, HOUR_STEPS, self._began)
         self._waits: dict[int, Histogram] = {}
         self._runs: dict[int, Histogram] = {}
         """How long runs took that completed; and those that failed, which tell nothing of how long one takes."""
@@ -154,17 +153,13 @@ class Rates:
     def roll(self) -> bool:
         """Let time pass; return whether a step has ended that anything happened in, or fell out of."""
         now = self._clock.monotonic()
-        passed = int(now // STEP_SECONDS) - self._step
-        if passed <= 0:
+        if (step := int(now // STEP_SECONDS)) <= self._step:
             return False
-        self._step += passed
+        self._step = step
         # Before they end: longer steps take whole short ones, so that a commit counts each task once.
         has_moved = self._past.take(now, self._completed.newest(), self._failed.newest())
-        counted = (self._submitted, self._completed, self._failed, self._started)
-        changed = [has_moved, *(series.roll(passed) for series in counted)]
-        minutes = int(now // HOUR_STEP_SECONDS) - self._minute
-        self._minute += minutes
-        changed += [series.roll(minutes) for series in (self._failures, self._retries)]
+        counted = (self._submitted, self._completed, self._failed, self._started, self._failures, self._retries)
+        changed = [has_moved, *(series.roll(now) for series in counted)]
         slices = int(now // SLICE_SECONDS) - self._slice
         self._slice += slices
         for durations in (self._waits, self._runs, self._failed_runs) if slices else ():

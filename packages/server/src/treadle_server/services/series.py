@@ -1,37 +1,38 @@
 """Counts by key in equal steps of time, of which the last few are kept."""
 
 from collections import deque
-from typing import Generic, TypeVar
-
-K = TypeVar("K")
 
 
-class Series(Generic[K]):
+class Series:
     """Counts in steps; a key in whose steps nothing happened takes no room."""
 
-    def __init__(self, step_seconds: int, steps: int) -> None:
+    def __init__(self, step_seconds: int, steps: int, began: float) -> None:
+        """`began` is when the steady clock was read first."""
         self.step_seconds = step_seconds
         self.steps = steps
-        self._counts: dict[K, deque[int]] = {}
+        self._step = int(began // step_seconds)
+        self._counts: dict[int, deque[int]] = {}
         self._nothing = (0,) * steps
 
-    def add(self, key: K, n: int = 1) -> None:
+    def add(self, key: int, n: int = 1) -> None:
         """Count `n` more of the key in the present step."""
         if (counts := self._counts.get(key)) is None:
             counts = self._counts[key] = deque(self._nothing, self.steps)
         counts[-1] += n
 
-    def add_past(self, key: K, ago: int) -> None:
+    def add_past(self, key: int, ago: int) -> None:
         """Count one in the step that was so many steps ago; none in one that is no longer kept."""
         if ago < self.steps:
             self._counts.setdefault(key, deque(self._nothing, self.steps))[-1 - max(0, ago)] += 1
 
-    def newest(self) -> dict[K, int]:
+    def newest(self) -> dict[int, int]:
         """Return what was counted in the present step, by key."""
         return {key: n for key, counts in self._counts.items() if (n := counts[-1])}
 
-    def roll(self, steps: int) -> bool:
+    def roll(self, now: float) -> bool:
         """Let steps end; return whether there was anything to move on."""
+        steps = int(now // self.step_seconds) - self._step
+        self._step += steps
         if steps <= 0 or not self._counts:
             return False
         for key, counts in list(self._counts.items()):
@@ -40,10 +41,10 @@ class Series(Generic[K]):
                 del self._counts[key]
         return True
 
-    def of(self, key: K) -> list[int]:
+    def of(self, key: int) -> list[int]:
         """Return the counts of a key, the oldest first; the last step has not ended."""
         return list(self._counts.get(key, self._nothing))
 
-    def total(self, key: K) -> int:
+    def total(self, key: int) -> int:
         """Return the sum over all steps."""
         return sum(self._counts.get(key, ()))
