@@ -16,7 +16,7 @@ from tests.chaos.processes import ServerProcess, running_server
 from tests.conftest import FakeClock
 from tests.servers.conftest import Site, open_site, until
 from treadle_server.errors import StoreUnavailable, ValidationFailed
-from treadle_server.services.base import Health, Interval, supervise
+from treadle_server.services.base import Health, Service, supervise
 from treadle_server.services.leader import LOCK, Leader
 from treadle_server.store.postgres.dedicated import POOLED, DedicatedConnection, answers
 
@@ -123,7 +123,7 @@ async def test_a_leader_whose_connection_is_cut_leads_no_more_until_it_has_the_l
     assert len(await holders(url)) == 1
 
 
-class Counting(Interval):
+class Counting(Service):
     """A service that counts its turns and take-overs."""
 
     name = "counting"

@@ -12,7 +12,7 @@ from treadle.wire.status import Status
 from treadle_server.engine.commands import Beat
 from treadle_server.errors import StoreUnavailable
 from treadle_server.services import run_services
-from treadle_server.services.base import Health, Interval, supervise
+from treadle_server.services.base import Health, Service, supervise
 from treadle_server.services.poller import Poller
 from treadle_server.services.promoter import Promoter
 from treadle_server.services.sweeper import Sweeper
@@ -212,7 +212,7 @@ async def test_the_poll_finds_what_no_event_told_of(shop) -> None:
         assert len(await waiting) == 1
 
 
-class Failing(Interval):
+class Failing(Service):
     """A service whose first turns fail."""
 
     name = "failing"

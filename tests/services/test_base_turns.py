@@ -20,7 +20,7 @@ from treadle.wire.status import Status
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable
 from treadle_server.live.results import Results
-from treadle_server.services.base import LEAST_TURN, Health, Interval, supervise
+from treadle_server.services.base import LEAST_TURN, Health, Service, supervise
 from treadle_server.services.leader import Leader
 from treadle_server.services.relay.relay import Relay
 from treadle_server.services.retention import Retention
@@ -107,7 +107,7 @@ class Session:
         self.awaited: set[TaskId] = set()
 
 
-def everything(engine: Engine) -> list[Interval]:
+def everything(engine: Engine) -> list[Service]:
     """Every service of a server on PostgreSQL, and the loops that feed its sessions."""
     url = "postgresql://nobody@127.0.0.1:1/x"
     relay = Relay(engine, url)
@@ -134,7 +134,7 @@ def everything(engine: Engine) -> list[Interval]:
     return list(found)
 
 
-def counted(service: Interval, turns: Counter[str]) -> Interval:
+def counted(service: Service, turns: Counter[str]) -> Service:
     """Have the service's turns counted, and ended when it spins."""
     turn = service.turn  # type: ignore[attr-defined]
 
@@ -149,7 +149,7 @@ def counted(service: Interval, turns: Counter[str]) -> Interval:
 
 
 @asynccontextmanager
-async def woken(services: Sequence[Interval]) -> AsyncIterator[None]:
+async def woken(services: Sequence[Service]) -> AsyncIterator[None]:
     """Wake the services fifty times a second."""
 
     async def wake() -> None:
@@ -240,7 +240,7 @@ def _refreshed_at_first(engine: Engine) -> Callable[[Any], Any]:
     return refreshed
 
 
-class Eager(Interval):
+class Eager(Service):
     """A service that wants to turn again at once, and never waits for anything."""
 
     name = "eager"

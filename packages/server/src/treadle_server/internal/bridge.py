@@ -36,7 +36,7 @@ from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import dumps
 from treadle_server.operations.encode_claims import claim_data
 from treadle_server.operations.jobs import register_job
-from treadle_server.services.base import Health, Interval, supervise
+from treadle_server.services.base import Health, Service, supervise
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
 
@@ -46,7 +46,7 @@ DISPATCH_SECONDS = 10.0
 """How long a broker may take to take a task."""
 
 
-class Bridge(Interval):
+class Bridge(Service):
     """Between the engine and the executors; as a service it beats for them, and looks after what was given out.
 
     Raises `InvalidCategory` for executors of a job in a category that the server does not admit.

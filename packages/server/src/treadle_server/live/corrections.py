@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from treadle_server.engine.hub import Batch
 from treadle_server.live.changes import ChangeCollector, Round
-from treadle_server.services.base import Interval
+from treadle_server.services.base import Service
 
 W = TypeVar("W")
 
@@ -39,7 +39,7 @@ Where 10,000 rows change that 20 dashboards show in different places, all of it 
 """
 
 
-class Corrections(Interval, Generic[W]):
+class Corrections(Service, Generic[W]):
     """Gathers what commits change, and has it shown by each of some windows."""
 
     name = "corrections"

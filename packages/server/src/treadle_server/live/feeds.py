@@ -21,7 +21,7 @@ from treadle_server.live.outbox import portions
 from treadle_server.live.task_windows import TasksView
 from treadle_server.live.views import View, ViewRows
 from treadle_server.operations.encode import dumps
-from treadle_server.services.base import Interval
+from treadle_server.services.base import Service
 from treadle_server.services.rates import STEP_SECONDS, Rates
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class Feed:
         return self.view if isinstance(self.view, TasksView) and self.view.is_corrected else None
 
 
-class Feeds(Interval):
+class Feeds(Service):
     """All feeds of the server; as a service it reads and sends what is due."""
 
     name = "feeds"

@@ -16,7 +16,7 @@ from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable, TooManyRequests
 from treadle_server.live.connection import Connection
 from treadle_server.operations.encode import task_data
-from treadle_server.services.base import Interval
+from treadle_server.services.base import Service
 from treadle_server.store.base import Dialect, Store
 from treadle_server.store.bound_lists import UUID, bound, is_among
 from treadle_server.store.read import tasks as read_tasks
@@ -59,7 +59,7 @@ class _Young(NamedTuple):
     run_id: int
 
 
-class Results(Interval):
+class Results(Service):
     """Awaited tasks, and the sessions that await them; as a service it looks at the store whether they ended."""
 
     name = "results"

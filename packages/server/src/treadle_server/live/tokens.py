@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Collection
 from treadle_server.access.tokens import FRESH_SECONDS, Access
 from treadle_server.errors import Unauthorized
 from treadle_server.live.connection import UNAUTHORIZED, Connection
-from treadle_server.services.base import Interval
+from treadle_server.services.base import Service
 
 
-class SessionTokens(Interval):
+class SessionTokens(Service):
     """Looks the tokens of all sessions up again, whenever one was revoked and now and then."""
 
     name = "tokens"

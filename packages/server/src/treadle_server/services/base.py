@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -20,26 +21,6 @@ LONGEST_OUTAGE_BACKOFF = 2.0
 
 LEAST_TURN = 0.01
 """Seconds from one turn's beginning to the next one's at least: a hundred turns a second, whatever wakes it."""
-
-
-class Service(Protocol):
-    """Something to be done again and again."""
-
-    name: str
-    everywhere: bool
-    """Whether it runs on each of several servers on one database; else on the one that leads."""
-
-    def take_over(self) -> None:
-        """Begin anew: this server leads from now on, and another one did until now."""
-        ...
-
-    async def turn(self) -> float:
-        """Do it once, and return after how many seconds at the latest it wants to be called again."""
-        ...
-
-    async def wait(self, seconds: float) -> None:
-        """Wait so long, or until there is something to do."""
-        ...
 
 
 class Leading(Protocol):
@@ -84,10 +65,12 @@ class Health:
         return "ok" if self.is_well else self.error or "starting"
 
 
-class Interval:
-    """Waits a plain time between turns; woken early by `wake`."""
+class Service(ABC):
+    """Something to be done again and again, with a time between turns; woken early by `wake`."""
 
+    name: str
     everywhere = False
+    """Whether it runs on each of several servers on one database; else on the one that leads."""
 
     def __init__(self) -> None:
         self._wake = asyncio.Event()
@@ -96,8 +79,12 @@ class Interval:
         """End the present wait."""
         self._wake.set()
 
-    def take_over(self) -> None:
-        """Go on: there is nothing that an earlier turn has left."""
+    def take_over(self) -> None:  # noqa: B027 - most have nothing that an earlier turn left
+        """Begin anew: this server leads from now on, and another one did until now."""
+
+    @abstractmethod
+    async def turn(self) -> float:
+        """Do it once, and return after how many seconds at the latest it wants to be called again."""
 
     async def wait(self, seconds: float) -> None:
         """Wait so long, or until woken."""

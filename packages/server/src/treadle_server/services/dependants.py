@@ -3,7 +3,7 @@
 from treadle_server.engine.commands import TellWaiters
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
-from treadle_server.services.base import Interval
+from treadle_server.services.base import Service
 from treadle_server.store.read.dependencies import has_news
 
 LONGEST_SLEEP = 1.0
@@ -13,7 +13,7 @@ SOON = 0.05
 """Seconds until it looks again where another server was at a row."""
 
 
-class Dependants(Interval):
+class Dependants(Service):
     """Wakes with each commit that ended a task, or had one run again, for which others wait.
 
     It runs on each server, for what that has committed; what one leaves, because it was killed, another finds.

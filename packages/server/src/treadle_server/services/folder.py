@@ -1,7 +1,7 @@
 """PostgreSQL: folds the writers' count deltas into the counts, so that reading them stays cheap."""
 
 from treadle_server.engine.engine import Engine
-from treadle_server.services.base import Interval
+from treadle_server.services.base import Service
 from treadle_server.store.transaction.counts import fold_counts
 
 EVERY = 1.0
@@ -11,7 +11,7 @@ MOST = 10_000
 """Deltas that one turn folds."""
 
 
-class Folder(Interval):
+class Folder(Service):
     """Folds what has gathered."""
 
     name = "folder"

@@ -7,7 +7,7 @@ within six seconds when its machine is gone; the others ask for the lock every s
 import asyncio
 import logging
 
-from treadle_server.services.base import Interval
+from treadle_server.services.base import Service
 from treadle_server.store.migrations import HEAD
 from treadle_server.store.postgres.dedicated import Connect, DedicatedConnection
 
@@ -21,7 +21,7 @@ EVERY = 1.0
 """Seconds between two looks: for the lock, or whether it is still held."""
 
 
-class Leader(Interval):
+class Leader(Service):
     """Tries to lead, and looks whether it still does."""
 
     name = "leader"

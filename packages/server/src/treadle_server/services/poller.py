@@ -4,7 +4,7 @@ Also while no worker waits: one that asks now and then, and never waits, is to f
 """
 
 from treadle_server.engine.engine import Engine
-from treadle_server.services.base import Interval
+from treadle_server.services.base import Service
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction.heads import waiting_lanes
 
@@ -12,7 +12,7 @@ EVERY = 1.0
 """Seconds between polls."""
 
 
-class Poller(Interval):
+class Poller(Service):
     """Wakes the lanes that hold pending tasks."""
 
     name = "poller"

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle_server.engine.engine import Engine
-from treadle_server.services.base import Interval
+from treadle_server.services.base import Service
 from treadle_server.store.base import Dialect
 from treadle_server.store.tables import meta
 
@@ -19,7 +19,7 @@ AFTER_TROUBLE = 65_536
 """Bytes that are written once a batch could not be: a few may fit where the next batch does not."""
 
 
-class Probe(Interval):
+class Probe(Service):
     """Writes a row of its own; what the engine could not write last is remembered until that succeeds."""
 
     name = "store"

@@ -17,7 +17,7 @@ from typing import Protocol
 from treadle_server.domain.webhooks import Answer, delay_after, signature
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable
-from treadle_server.services.base import Interval
+from treadle_server.services.base import Service
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import webhooks
 from treadle_server.store.transaction.webhooks import Claimed, Tried
@@ -49,7 +49,7 @@ class Sends(Protocol):
         ...
 
 
-class Sender(Interval):
+class Sender(Service):
     """The service; `running` holds its tries."""
 
     name = "webhooks"

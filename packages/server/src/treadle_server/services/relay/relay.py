@@ -14,7 +14,7 @@ from treadle_server.engine.hub import Batch
 from treadle_server.engine.version_order import VersionOrder
 from treadle_server.errors import StoreUnavailable
 from treadle_server.services.absences import Absences
-from treadle_server.services.base import Interval, Service
+from treadle_server.services.base import Service
 from treadle_server.services.relay import codec
 from treadle_server.services.relay.codec import Notice
 from treadle_server.services.relay.receiver import NoticeReceiver
@@ -48,7 +48,7 @@ MOST_HEARD = 200
 """Notices that wait to be taken; beyond, everything is read anew."""
 
 
-class Relay(Interval):
+class Relay(Service):
     """Sends what this server commits, and hears what the others do."""
 
     name = "relay"
@@ -158,7 +158,7 @@ class Relay(Interval):
         await self._connection.close()
 
 
-class Inbox(Interval):
+class Inbox(Service):
     """Takes what was heard."""
 
     name = "hearing"
@@ -218,7 +218,7 @@ class Inbox(Interval):
         return 0.0 if self._heard or self._has_gap else IDLE
 
 
-class Peers(Interval):
+class Peers(Service):
     """Shows the others that this server is there and what it has sent, and looks whether all of theirs came.
 
     When there are none this server becomes the exclusive writer.
