@@ -86,20 +86,7 @@ class Notice:
     @property
     def tells(self) -> bool:
         """Return whether anything is in it."""
-        return bool(
-            self.tasks
-            or self.lanes
-            or self.workers
-            or self.heard
-            or self.jobs
-            or self.links
-            or self.schedules
-            or self.away
-            or self.back
-            or self.due_at
-            or self.has_gap
-            or self.has_more
-        )
+        return self != Notice(self.server, self.number, is_brief=self.is_brief, wants_each=self.wants_each)
 
 
 def written(notice: Notice) -> list[str]:
