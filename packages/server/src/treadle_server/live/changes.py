@@ -1,9 +1,9 @@
 """What commits changed since it was last looked at: the tasks as they are now, for all views together."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
@@ -43,33 +43,6 @@ class ToldTask:
         return self._encoded
 
 
-class Ranks(Sequence[Rank]):
-    """The ranks of sorted tasks, each told when it is first asked for.
-
-    In a drain some 3,000 tasks change between two rounds, of which a window needs those at its head.
-    """
-
-    def __init__(self, tasks: Sequence[Task], rank: Callable[[Task], Rank]) -> None:
-        self._tasks = tasks
-        self._rank = rank
-        self._known: list[Rank | None] = [None] * len(tasks)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    @overload
-    def __getitem__(self, at: int) -> Rank: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Rank]: ...
-    def __getitem__(self, at: int | slice) -> Rank | list[Rank]:
-        if isinstance(at, slice):
-            return [self[i] for i in range(*at.indices(len(self)))]
-        known = self._known[at]
-        if known is None:
-            known = self._known[at] = self._rank(self._tasks[at])
-        return known
-
-
 class Round:
     """Tasks that changed, each as its last commit has left it, in any of the orders of the list."""
 
@@ -85,7 +58,7 @@ class Round:
         self._by_status: dict[Status, list[Task]] = {}
         for task in tasks.values():
             self._by_status.setdefault(task.status, []).append(task)
-        self._ranked: dict[tuple[str, int], tuple[Ranks, list[Task]]] = {}
+        self._ranked: dict[tuple[str, int], tuple[list[Task], Callable[[Task], Rank]]] = {}
         self._told: dict[TaskId, ToldTask] = {}
 
     def told(self, task: Task) -> ToldTask:
@@ -98,15 +71,18 @@ class Round:
         """Return it for a view that goes on to it later: the writer has moved some of the tasks on, to other places."""
         return Round(self.tasks, self.versions, self.gone)
 
-    def segment(self, order: str, number: int) -> tuple[Ranks, list[Task]]:
-        """Return the tasks that stand in a segment of the order, in that order, and their ranks."""
+    def segment(self, order: str, number: int) -> tuple[list[Task], Callable[[Task], Rank]]:
+        """Return the tasks that stand in a segment of the order, in that order, and what tells their ranks.
+
+        In a drain some 3,000 tasks change between two rounds, of which a window needs those at its head.
+        """
         key = (order, number)
         if key not in self._ranked:
             statuses = ORDERS[order][number].statuses
             tasks = list(chain.from_iterable(self._by_status.get(status, ()) for status in statuses))
             for names, ascends in steps_in(order, number):
                 tasks.sort(key=attrgetter(*names), reverse=not ascends)
-            self._ranked[key] = Ranks(tasks, ranks_in(order, number)), tasks
+            self._ranked[key] = tasks, ranks_in(order, number)
         return self._ranked[key]
 
 
@@ -192,4 +168,4 @@ class ChangeCollector:
         return any(rounds > PATIENCE for _, rounds in self._waited.values())
 
 
-__all__ = ["ChangeCollector", "Ranks", "Round", "ToldTask"]
+__all__ = ["ChangeCollector", "Round", "ToldTask"]

@@ -1,10 +1,11 @@
 """What is known of a window and a little beyond it: a run of the list without a gap, corrected by what changed."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from treadle.wire.frames import Window
+from treadle_server.domain.tasks import Task
 from treadle_server.live.changes import Round, ToldTask
 from treadle_server.store.read.matching import Matches
 from treadle_server.store.read.orders import ORDERS, Rank, SortKey, rank_at, rank_of
@@ -76,12 +77,12 @@ class Known:
         """Return the rows that came within what is known, as many as are kept: those behind them are cut off anyway."""
         found: list[RankedTask] = []
         for number in self._segments():
-            ranks, tasks = changed.segment(self._order, number)
-            start, end = self._bounds(ranks)
+            tasks, rank = changed.segment(self._order, number)
+            start, end = self._bounds(tasks, rank)
             for i in range(end - 1, start - 1, -1) if self._backward else range(start, end):
                 task = tasks[i]
                 if self._matches(task) and task.id not in older and task.id not in changed.gone:
-                    found.append(RankedTask(ranks[i], changed.told(task)))
+                    found.append(RankedTask(rank(task), changed.told(task)))
                     if len(found) == self._most:
                         return found
         return found
@@ -94,14 +95,15 @@ class Known:
             return range(near, (0 if self._far is None else self._far[0]) - 1, -1)
         return range(near, (last if self._far is None else self._far[0]) + 1)
 
-    def _bounds(self, ranks: Sequence[Rank]) -> tuple[int, int]:
-        """Return which of the ranks lie within what is known."""
+    def _bounds(self, tasks: Sequence[Task], rank: Callable[[Task], Rank]) -> tuple[int, int]:
+        """Return which of the tasks, which stand in their order, lie within what is known."""
         near, far = self._near, self._far
         if self._backward:
             assert near is not None
-            return 0 if far is None else bisect_left(ranks, far), bisect_left(ranks, near)
-        start = 0 if near is None else bisect_left(ranks, near) if self._is_inclusive else bisect_right(ranks, near)
-        return start, len(ranks) if far is None else bisect_right(ranks, far)
+            return 0 if far is None else bisect_left(tasks, far, key=rank), bisect_left(tasks, near, key=rank)
+        begins = bisect_left if self._is_inclusive else bisect_right
+        start = 0 if near is None else begins(tasks, near, key=rank)
+        return start, len(tasks) if far is None else bisect_right(tasks, far, key=rank)
 
     def _cut(self) -> None:
         if len(self.rows) > self._most:
