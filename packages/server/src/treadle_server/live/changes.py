@@ -166,6 +166,3 @@ class ChangeCollector:
     def has_lost(self) -> bool:
         """Return whether a task has waited too long for its commit: that failed, and what it is now is not known."""
         return any(rounds > PATIENCE for _, rounds in self._waited.values())
-
-
-__all__ = ["ChangeCollector", "Round", "ToldTask"]

@@ -21,9 +21,8 @@ from treadle_server.store.base import Dialect, Store
 from treadle_server.store.bound_lists import UUID, bound, is_among
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.shown import LISTED, SIZE, fitting, size_of, whole
-from treadle_server.store.read.statuses import status_is
 from treadle_server.store.read.tasks import MOST_OF_PAGE
-from treadle_server.store.tables import tasks
+from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.transaction.load import to_task
 
 MOST_AWAITED = 100_000
@@ -46,7 +45,7 @@ def _ended_of(dialect: Dialect) -> Select[Any]:
 
     It is one text for any number of them: with a parameter for each, a look at 10,000 took 0.1 s.
     """
-    return select(*LISTED, SIZE).where(is_among(dialect, tasks.c.id, "ids", UUID), status_is(*TERMINAL))
+    return select(*LISTED, SIZE).where(is_among(dialect, tasks.c.id, "ids", UUID), status_in(*TERMINAL))
 
 
 class _Young(NamedTuple):

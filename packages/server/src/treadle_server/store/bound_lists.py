@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, Select, any_, bindparam, column, func, select
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, any_, bindparam, column, func, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.sql.elements import KeyedColumnElement
@@ -46,6 +46,3 @@ def bound(dialect: Dialect, values: Collection[Any]) -> Any:
     """Return `values` in the form in which a list is bound: JSON on SQLite, a list for an array on PostgreSQL."""
     items = list(values)
     return json.dumps(items) if dialect == "sqlite" else items
-
-
-__all__ = ["NUMBER", "TEXT", "UUID", "Select", "bound", "is_among", "is_same", "rows_of"]

@@ -20,9 +20,8 @@ from treadle.wire.status import Status
 from treadle_server.store.read import counts
 from treadle_server.store.read.orders import PENDING
 from treadle_server.store.read.sources import due_pair, unions
-from treadle_server.store.read.statuses import status_is
 from treadle_server.store.read.walks import Asked, Walk
-from treadle_server.store.tables import tasks
+from treadle_server.store.tables import status_in, tasks
 
 NEAR = 200
 """How many tasks may stand between the place that is found and the window: so many are read anyhow."""
@@ -143,7 +142,7 @@ class _Band:
     def _walk(self, part: _Part, bounds: Sequence[ColumnElement[bool]]) -> Walk:
         at = (
             tasks.c.lane == literal(part.lane),
-            status_is(Status.PENDING),
+            status_in(Status.PENDING),
             tasks.c.blocked == literal(part.blocked),
             tasks.c.priority == literal(self._priority),
             *bounds,

@@ -13,9 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import LEASED, Status
 from treadle_server.store.read import counts
-from treadle_server.store.read.statuses import status_is
 from treadle_server.store.read.walks import numbered
-from treadle_server.store.tables import tasks
+from treadle_server.store.tables import status_in, tasks
 
 FEW = 5_000
 """Tasks that are read for a page of them at most, whatever its order."""
@@ -36,15 +35,15 @@ async def few(
     dialect = connection.dialect.name
     parts = []
     if pending := {one.lane for one in found if one.status == Status.PENDING}:
-        parts.append([_among(dialect, tasks.c.lane, pending), status_is(Status.PENDING)])
+        parts.append([_among(dialect, tasks.c.lane, pending), status_in(Status.PENDING)])
     if leased := {Status(one.status) for one in found} & LEASED:
         # The index of leased tasks is used only when its own condition stands in the query word by word.
-        parts.append([status_is(*LEASED), status_is(*leased)])
+        parts.append([status_in(*LEASED), status_in(*leased)])
     held: dict[Status, set[int]] = defaultdict(set)
     for one in found:
         if (status := Status(one.status)) not in {Status.PENDING, *LEASED}:
             held[status].add(one.job_num)
-    parts += [[_among(dialect, tasks.c.job_num, nums), status_is(status)] for status, nums in held.items()]
+    parts += [[_among(dialect, tasks.c.job_num, nums), status_in(status)] for status, nums in held.items()]
     if not parts:
         return false()
     return numbered(union_all(*(select(tasks.c.seq).where(*part) for part in parts)), dialect)

@@ -33,10 +33,9 @@ from treadle_server.domain.failures import read as read_key
 from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import counts, tagged, walks
 from treadle_server.store.read.few import few
-from treadle_server.store.read.statuses import statuses
 from treadle_server.store.read.visibility import within
 from treadle_server.store.read.walks import Asked, Walk, numbered
-from treadle_server.store.tables import failures, jobs, tasks, workers
+from treadle_server.store.tables import failures, jobs, status_in, tasks, workers
 from treadle_server.store.transaction.tags import keys_wanted
 from treadle_server.store.types import BigKey
 
@@ -122,11 +121,11 @@ class Where(list[ColumnElement[bool]]):
 
     def and_status(self, wanted: Collection[Status]) -> "Where":
         """Return these and that a task is in one of the statuses."""
-        return self._with(*self, *statuses(sorted(wanted), plain=self.is_narrow))
+        return self._with(*self, *in_statuses(sorted(wanted), plain=self.is_narrow))
 
     def in_segment(self, wanted: Collection[Status]) -> "Where":
         """Return these and that a task is in one of a segment's statuses, by the index that it has for them."""
-        own = statuses(sorted(wanted), plain=False)
+        own = in_statuses(sorted(wanted), plain=False)
         found = self._with(*self, *own)
         if LEASED.issuperset(wanted):
             found[:] = among_leased(found)
@@ -177,7 +176,7 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter, *, names_f
         found.append(tasks.c.job_num == num)
         found.along = found.of_job = found[-1:]
     if (wished := wanted.status) is not None:
-        found.of_status = statuses(wished, plain=found.is_narrow)
+        found.of_status = in_statuses(wished, plain=found.is_narrow)
         found += found.of_status
         if len(wished) == 1 and (found.of_job or wished[0] is Status.BLOCKED) and wished[0] in _HELD:
             found.along = [*found.of_job, found[-1]]
@@ -308,6 +307,19 @@ async def _unlike(connection: AsyncConnection, wanted: TaskFilter) -> list[Colum
     dialect = connection.dialect.name
     found += [~tagged.has_one_of(keys_wanted(tag), dialect, rare=False) for tag in wanted.not_tag or ()]
     return found
+
+
+def in_statuses(wanted: Sequence[Status], *, plain: bool) -> list[ColumnElement[bool]]:
+    """Return the conditions that a task is in one of the statuses; those that are `plain` offer no index."""
+    if not wanted:
+        return [literal_column("1 = 0")]
+    if plain:
+        return [tasks.c.status.concat("").in_([status.value for status in wanted])]
+    conditions = [status_in(*wanted)]
+    if set(wanted) < LEASED:
+        # The index of leased tasks is used only when its own condition stands in the query word by word.
+        conditions.append(status_in(*LEASED))
+    return conditions
 
 
 def among_leased(conditions: Sequence[ColumnElement[bool]]) -> list[ColumnElement[bool]]:

@@ -186,6 +186,3 @@ async def every_view(
     """Return every job that `page` has as it is shown, newest first; at most 10,000."""
     found, _ = await page(connection, room=room, visibility=visibility, limit=10_000)
     return await view(connection, found, visibility)
-
-
-__all__ = ["Job", "JobView", "by_name", "count", "every_view", "page", "view"]

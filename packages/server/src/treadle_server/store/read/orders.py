@@ -22,9 +22,8 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import LEASED, TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import TaskNotFound
-from treadle_server.store.read.statuses import status_is
 from treadle_server.store.read.tasks import get
-from treadle_server.store.tables import tasks
+from treadle_server.store.tables import status_in, tasks
 
 ALL = frozenset(Status)
 
@@ -165,30 +164,13 @@ def whole_order(order: str) -> tuple[ColumnElement[Any], ...]:
     segments = ORDERS[order]
     if len(segments) == 1:
         return tuple(segments[0].order())
-    columns: list[ColumnElement[Any]] = [case(*((status_is(*s.statuses), i) for i, s in enumerate(segments)))]
+    columns: list[ColumnElement[Any]] = [case(*((status_in(*s.statuses), i) for i, s in enumerate(segments)))]
     for at in range(max(len(segment.by) for segment in segments)):
         for up in (True, False):
             named = [(s, s.by[at][0]) for s in segments if at < len(s.by) and s.by[at][1] is up]
             # A CASE has one type: what is an instant is not compared with what is a number.
             for column in dict.fromkeys(name for _, name in named):
                 having = [segment for segment, name in named if name == column]
-                value = case((status_is(*frozenset().union(*(s.statuses for s in having))), tasks.c[column]))
+                value = case((status_in(*frozenset().union(*(s.statuses for s in having))), tasks.c[column]))
                 columns.append(value.asc() if up else value.desc())
     return tuple(columns)
-
-
-__all__ = [
-    "ALL",
-    "ORDERS",
-    "PENDING",
-    "Rank",
-    "Segment",
-    "SortKey",
-    "rank_at",
-    "rank_of",
-    "ranks_in",
-    "sort_key",
-    "sort_key_of",
-    "steps_in",
-    "whole_order",
-]

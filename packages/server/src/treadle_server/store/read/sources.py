@@ -29,9 +29,8 @@ from treadle_server.store.read import counts, filters, walks
 from treadle_server.store.read.few import few
 from treadle_server.store.read.orders import ALL, PENDING, Segment
 from treadle_server.store.read.shown import LISTED
-from treadle_server.store.read.statuses import status_is
 from treadle_server.store.read.walks import Asked, Walk, numbered
-from treadle_server.store.tables import tasks
+from treadle_server.store.tables import status_in, tasks
 
 PARTS_AT_ONCE = 480
 """Ranges of the queue's index that one statement reads; SQLite admits 500 parts of a union."""
@@ -82,7 +81,7 @@ class Source:
             return cls(within, (), order, walk, dialect)
         if segment.statuses == {Status.SCHEDULED}:
             # Along the index of what is due, whichever job's it is.
-            due = status_is(Status.SCHEDULED)
+            due = status_in(Status.SCHEDULED)
             return cls(within, (), order, Walk((due, *beyond), order, walks.LOOKED_THROUGH), dialect)
         return cls(within, beyond, order, within.walk(), dialect, in_order=False)
 
@@ -182,7 +181,7 @@ class QueueWalk:
         parts: list[Walk] = []
         longer: set[int] = set()
         for lane, n, within in waiting:
-            at = [tasks.c.lane == literal(lane), status_is(Status.PENDING)]
+            at = [tasks.c.lane == literal(lane), status_in(Status.PENDING)]
             own = [Walk((*at, tasks.c.blocked == blocked, within), order, each) for blocked in (false(), true())]
             if asked.conditions and n > each:
                 longer |= {len(parts) + place for place in range(len(own))}

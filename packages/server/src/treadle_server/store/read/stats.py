@@ -9,9 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.status import LEASED
 from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import counts, jobs
-from treadle_server.store.read.statuses import status_is
 from treadle_server.store.read.visibility import within, workers_within
-from treadle_server.store.tables import tasks, workers
+from treadle_server.store.tables import status_in, tasks, workers
 
 MOST_JOBS = 10_000
 """Jobs whose tasks are counted for one who does not read all rooms."""
@@ -40,7 +39,7 @@ async def totals(connection: AsyncConnection, visibility: Visibility | None = No
     rows = await connection.execute(by_state.group_by(workers.c.state))
     states = {state: (n, int(slots)) for state, n, slots in rows}
     used = select(func.coalesce(func.sum(tasks.c.weight), 0)).where(
-        status_is(*LEASED), within(visibility, tasks.c.room)
+        status_in(*LEASED), within(visibility, tasks.c.room)
     )
     by_status, registered = await _of_jobs(connection, visibility)
     return Totals(

@@ -143,6 +143,3 @@ _ENDS = select(
     select(func.min(tasks.c.seq)).scalar_subquery().label("low"),
     select(func.max(tasks.c.seq)).scalar_subquery().label("high"),
 )
-
-
-__all__ = ["CLOCKS_APART", "LOOKED_FAR", "LOOKED_THROUGH", "Asked", "Walk", "first_since", "numbered"]

@@ -13,7 +13,6 @@ from treadle.wire.status import LEASED
 from treadle_server.domain.jobs import WORKER_FIELDS, Worker
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import WorkerNotFound
-from treadle_server.store.read.statuses import status_is
 from treadle_server.store.read.visibility import workers_within
 from treadle_server.store.tables import holds, jobs, status_in, tasks, worker_jobs, workers
 from treadle_server.store.transaction.load import to_worker
@@ -122,7 +121,7 @@ async def view(
             tasks.c.job_name,
             func.coalesce(tasks.c.started_at, tasks.c.claimed_at, type_=Instant()),
         )
-        .where(status_is(*LEASED), tasks.c.worker_id.in_(ids))
+        .where(status_in(*LEASED), tasks.c.worker_id.in_(ids))
         .order_by(tasks.c.seq)
     )
     for worker_id, weight, room, *held in await connection.execute(running):

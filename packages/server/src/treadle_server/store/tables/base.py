@@ -2,13 +2,7 @@
 
 from enum import StrEnum
 
-from sqlalchemy import (
-    CheckConstraint,
-    Index,
-    MetaData,
-    TextClause,
-    text,
-)
+from sqlalchemy import CheckConstraint, ColumnElement, Index, MetaData, literal_column, text
 
 from treadle.wire.status import Status
 
@@ -47,14 +41,14 @@ def status_is_in(values: object) -> str:
     return f"status IN ({quoted(values)})"
 
 
-def status_in(*statuses: Status) -> TextClause:
+def status_in(*statuses: Status) -> ColumnElement[bool]:
     """Return the condition that a task's status is one of these, spelt with literals as in the partial indexes.
 
     With a bound value neither planner could prove that such an index applies.
     """
     if len(statuses) == 1:
-        return text(f"tasks.status = '{statuses[0]}'")
-    return text(f"tasks.status IN ({quoted(statuses)})")
+        return literal_column(f"tasks.status = '{statuses[0]}'")
+    return literal_column(f"tasks.status IN ({quoted(statuses)})")
 
 
 def partial_index(name: str, *columns: object, where: str, unique: bool = False) -> Index:
