@@ -32,13 +32,17 @@ class RunView:
     error: str | None
     traceback: str | None
     worker_id: str | None
-    worker_name: str | None
     usage: float | None
     claimed_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    worker_name: str | None
     left_out: list[str] | None = None
     """Which of its texts were not read."""
+
+
+_SHOWN = ("worker_name", *(name for name in RUN_FIELDS if name not in {"task_seq", "digest"}))
+"""What of a run's row is shown as it is."""
 
 
 def _upto(ended: Subquery, most_text: int) -> list[Any]:
@@ -71,17 +75,7 @@ async def of_task(connection: AsyncConnection, task: Task, *, most_text: int | N
     found = [
         RunView(
             task_id=task.id,
-            run_id=row.run_id,
-            status=row.status,
-            reason=row.reason,
-            error=row.error,
-            traceback=row.traceback,
-            worker_id=row.worker_id,
-            worker_name=row.worker_name,
-            usage=row.usage,
-            claimed_at=row.claimed_at,
-            started_at=row.started_at,
-            ended_at=row.ended_at,
+            **{name: getattr(row, name) for name in _SHOWN},
             left_out=None if most_text is None else [name for name in TEXTS if getattr(row, f"no_{name}")] or None,
         )
         for row in await connection.execute(statement)
@@ -103,17 +97,5 @@ async def workers_of(connection: AsyncConnection, task: Task, run_id: int | None
 
 async def _open(connection: AsyncConnection, task: Task, claimed_at: datetime) -> RunView:
     name = (await connection.execute(select(workers.c.name).where(workers.c.id == task.worker_id))).scalar()
-    return RunView(
-        task_id=task.id,
-        run_id=task.run_id,
-        status=str(task.status),
-        reason=None,
-        error=None,
-        traceback=None,
-        worker_id=task.worker_id,
-        worker_name=name,
-        usage=usage_of_run(task),
-        claimed_at=claimed_at,
-        started_at=task.started_at,
-        ended_at=None,
-    )
+    run = (task.run_id, str(task.status), None, None, None, task.worker_id, usage_of_run(task))
+    return RunView(task.id, *run, claimed_at, task.started_at, None, name)
