@@ -13,7 +13,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.flows import MOST_SHOWN_EDGES, MOST_SHOWN_TASKS
 from treadle.wire.ids import TaskId
-from treadle.wire.names import SHARED_ROOMS
 from treadle.wire.status import Reason, Status
 from treadle.wire.transitions import ADMITS
 from treadle_server.domain.flows import Flow
@@ -22,7 +21,7 @@ from treadle_server.errors import FlowNotFound
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, is_same
 from treadle_server.store.past_runs import past_runs
-from treadle_server.store.read.visibility import within
+from treadle_server.store.read.visibility import seen_from, within
 from treadle_server.store.tables import flows, task_dependencies, tasks
 
 _c = tasks.c
@@ -69,9 +68,7 @@ async def page(
     connection: AsyncConnection, *, room: str | None, visibility: Visibility | None, limit: int, offset: int
 ) -> tuple[list[FlowView], int]:
     """Return flows of a room (None: of all that are read), newest first, and how many there are."""
-    where: list[ColumnElement[bool]] = [within(visibility, flows.c.room)]
-    if room is not None:
-        where.append(flows.c.room.in_(sorted({room, *SHARED_ROOMS})))
+    where = (within(visibility, flows.c.room), seen_from(room, flows.c.room))
     total = (await connection.execute(select(func.count()).select_from(flows).where(*where))).scalar_one()
     statement = select(*_COLUMNS).where(*where).order_by(flows.c.created_at.desc(), flows.c.id.desc())
     rows = await connection.execute(statement.limit(limit).offset(offset))
@@ -137,6 +134,10 @@ async def shown(connection: AsyncConnection, flow_id: str) -> FlowPicture:
     return FlowPicture(rows[:MOST_SHOWN_TASKS], ran, edges, is_capped)
 
 
+_MEANT = {"cancel": ADMITS["cancel"], "pause": ADMITS["pause"], "resume": frozenset({Status.PAUSED})}
+"""In which statuses a flow's tasks are for a verb; one that has them run again is for those that failed."""
+
+
 async def meant(connection: AsyncConnection, flow_id: str, verb: str, most: int) -> list[TaskId]:
     """Return up to `most` tasks of a flow that a verb is for.
 
@@ -144,7 +145,8 @@ async def meant(connection: AsyncConnection, flow_id: str, verb: str, most: int)
     to follow it. Those that failed are run again first, then those that were cancelled with them.
     """
     of_flow = select(_c.id).where(_c.flow_id == flow_id)
-    parts = [of_flow.where(_c.status.in_([status.value for status in sorted(_statuses(verb))])).order_by(_c.seq.desc())]
+    statuses = [status.value for status in sorted(_MEANT.get(verb, {Status.FAILED}))]
+    parts = [of_flow.where(_c.status.in_(statuses)).order_by(_c.seq.desc())]
     if verb == "rerun-failed":
         cancelled = (_c.status == Status.CANCELLED.value, _c.reason == Reason.DEPENDENCY_FAILED.value)
         parts.append(of_flow.where(*cancelled).order_by(_c.seq.desc()))
@@ -153,15 +155,3 @@ async def meant(connection: AsyncConnection, flow_id: str, verb: str, most: int)
         rows = await connection.execute(part.limit(most - len(found)))
         found += [TaskId(str(id_)) for (id_,) in rows]
     return found
-
-
-def _statuses(verb: str) -> frozenset[Status]:
-    match verb:
-        case "cancel":
-            return ADMITS["cancel"]
-        case "pause":
-            return ADMITS["pause"]
-        case "resume":
-            return frozenset({Status.PAUSED})
-        case _:
-            return frozenset({Status.FAILED})

@@ -15,20 +15,19 @@ from sqlalchemy import (
     false,
     func,
     literal_column,
-    or_,
     select,
     true,
     union_all,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name, visible_from
+from treadle.wire.names import InvalidJobName, parse_job_name, visible_from
 from treadle.wire.status import WAITING
 from treadle_server.domain.jobs import JOB_FIELDS, Job
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import JobNotFound, no_job
 from treadle_server.store.read import counts, failures
-from treadle_server.store.read.visibility import jobs_within
+from treadle_server.store.read.visibility import jobs_within, seen_from
 from treadle_server.store.tables import jobs, lanes, tasks, worker_jobs, workers
 
 _COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
@@ -62,12 +61,6 @@ async def by_name(connection: AsyncConnection, full_name: str, *, room: str) -> 
     return Job(*row)
 
 
-def _seen_from(room: str | None) -> ColumnElement[bool]:
-    if room is None:
-        return true()
-    return or_(jobs.c.room == room, jobs.c.room.in_(sorted(SHARED_ROOMS)))
-
-
 def _readable(room: str | None, visibility: Visibility | None) -> ColumnElement[bool]:
     """Return the condition that a job is seen from rooms that are read; from one that is not, nothing is."""
     return (
@@ -86,7 +79,7 @@ async def page(
     offset: int = 0,
 ) -> tuple[list[Job], int]:
     """Return jobs seen from `room` (None: all) by who reads what `visibility` says, newest first, and their number."""
-    where = (jobs.c.deleted_at.is_(None), _seen_from(room), _readable(room, visibility))
+    where = (jobs.c.deleted_at.is_(None), seen_from(room, jobs.c.room), _readable(room, visibility))
     statement = select(*_COLUMNS).where(*where).order_by(jobs.c.num.desc()).limit(limit).offset(offset)
     found = [Job(*row) for row in await connection.execute(statement)]
     if not offset and len(found) < limit:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 import orjson
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.names import SHARED_ROOMS
@@ -20,7 +20,7 @@ from treadle_server.store.read import limit_crowds
 from treadle_server.store.read.limit_crowds import Crowds
 from treadle_server.store.read.limit_keys import LimitView, name_busiest
 from treadle_server.store.read.limit_starts import WaitingForBucket, starts
-from treadle_server.store.read.visibility import within
+from treadle_server.store.read.visibility import seen_from, within
 from treadle_server.store.tables import limit_lines, limit_uses, limits, tasks
 
 _COLUMNS = [limits.c[name] for name in LIMIT_FIELDS]
@@ -39,9 +39,7 @@ async def page(
     Each has its busiest keys, unless they are of rooms that `visibility` leaves out. What waits is counted up to a
     bound (`limit_crowds.py`).
     """
-    where: list[ColumnElement[bool]] = [within(visibility, limits.c.room)]
-    if room is not None:
-        where.append(limits.c.room.in_(sorted({room, *SHARED_ROOMS})))
+    where = (within(visibility, limits.c.room), seen_from(room, limits.c.room))
     total = (await connection.execute(select(func.count()).select_from(limits).where(*where))).scalar_one()
     order = (limits.c.created_at.desc(), limits.c.room, limits.c.name)
     rows = await connection.execute(select(*_COLUMNS).where(*where).order_by(*order).limit(limit).offset(offset))

@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, Text, case, cast, func, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.names import SHARED_ROOMS, JobName
+from treadle.wire.names import JobName
 from treadle_server.domain.schedules import SCHEDULE_FIELDS, Schedule
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import ScheduleNotFound
 from treadle_server.store.read.shown import LEFT_OUT, MOST_SHOWN
-from treadle_server.store.read.visibility import within
+from treadle_server.store.read.visibility import seen_from, within
 from treadle_server.store.tables import jobs, schedules, tasks
 from treadle_server.store.transaction.owners import acts, why_still
 
@@ -69,13 +69,6 @@ def _view(row: Any) -> ScheduleView:
     return ScheduleView(schedule, str(JobName(room, category, name)), status, still)
 
 
-def _where(room: str | None, visibility: Visibility | None) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = [schedules.c.deleted_at.is_(None), within(visibility, schedules.c.room)]
-    if room is not None:
-        conditions.append(schedules.c.room.in_(sorted({room, *SHARED_ROOMS})))
-    return conditions
-
-
 # Stands twice: each page of a list is asked for in the same words, and says in its own what it gives.
 async def page(
     connection: AsyncConnection,
@@ -92,7 +85,7 @@ async def page(
     With a `visibility` those of its rooms. Their owners need a valid token `tokens_at`; None: they need none. What is
     `is_short` has no large values, and none behind the first `MOST_TEXT` characters of them (`left_out`).
     """
-    where = _where(room, visibility)
+    where = (schedules.c.deleted_at.is_(None), within(visibility, schedules.c.room), seen_from(room, schedules.c.room))
     total = (await connection.execute(select(func.count()).select_from(schedules).where(*where))).scalar_one()
     statement = _statement(tokens_at, is_short=is_short).where(*where)
     statement = statement.order_by(*_NEWEST).limit(limit).offset(offset)

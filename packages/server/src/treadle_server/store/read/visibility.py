@@ -20,6 +20,11 @@ def within(visibility: Visibility | None, room: ColumnElement[Any]) -> ColumnEle
     return or_(named, *(func.substr(room, 1, len(prefix)) == prefix for prefix in visibility.prefixes))
 
 
+def seen_from(room: str | None, of: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the condition that the room in a column is `room` or one that is shared; None sees from all rooms."""
+    return true() if room is None else of.in_(sorted({room, *SHARED_ROOMS}))
+
+
 def jobs_within(visibility: Visibility | None) -> ColumnElement[bool]:
     """Return the condition that a job is seen: those of the shared rooms are from every room that is read."""
     if visibility is None or visibility.is_blind:

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import false, func, or_, select
+from sqlalchemy import false, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId, WorkerId
-from treadle.wire.names import SHARED_ROOMS, JobName
+from treadle.wire.names import JobName
 from treadle.wire.status import LEASED
 from treadle_server.domain.jobs import WORKER_FIELDS, Worker
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import WorkerNotFound
-from treadle_server.store.read.visibility import workers_within
+from treadle_server.store.read.visibility import seen_from, workers_within
 from treadle_server.store.tables import holds, jobs, status_in, tasks, worker_jobs, workers
 from treadle_server.store.transaction.load import to_worker
 from treadle_server.store.types import Instant
@@ -81,7 +81,7 @@ async def page(
         if visibility is not None and not visibility.admits(room):
             where.append(false())
         serving = select(worker_jobs.c.worker_id).join(jobs, jobs.c.num == worker_jobs.c.job_num)
-        where.append(workers.c.id.in_(serving.where(or_(jobs.c.room == room, jobs.c.room.in_(sorted(SHARED_ROOMS))))))
+        where.append(workers.c.id.in_(serving.where(seen_from(room, jobs.c.room))))
     total = (await connection.execute(select(func.count()).select_from(workers).where(*where))).scalar_one()
     statement = select(*_COLUMNS).where(*where).order_by(workers.c.created_at.desc(), workers.c.id.desc())
     rows = await connection.execute(statement.limit(limit).offset(offset))
