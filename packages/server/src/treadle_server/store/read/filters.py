@@ -12,7 +12,6 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Interval,
-    Select,
     String,
     and_,
     cast,
@@ -364,15 +363,11 @@ async def total(connection: AsyncConnection, wanted: TaskFilter) -> tuple[int, b
         return await _kept(connection, wanted), False
     where = await conditions(connection, wanted)
     if where.is_short:
-        found = await _count(connection, select(tasks.c.seq).where(*where).limit(COUNT_CAP + 1))
+        found = await walks.count(connection, select(tasks.c.seq).where(*where).limit(COUNT_CAP + 1))
         return min(found, COUNT_CAP), found > COUNT_CAP
     walk = where.walk()
-    found = await _count(connection, walk.those(where.asked, limit=COUNT_CAP + 1))
+    found = await walks.count(connection, walk.those(where.asked, limit=COUNT_CAP + 1))
     return min(found, COUNT_CAP), found > COUNT_CAP or await walk.end(connection) is not None
-
-
-async def _count(connection: AsyncConnection, limited: Select[Any]) -> int:
-    return (await connection.execute(select(func.count()).select_from(limited.subquery()))).scalar_one()
 
 
 def _counts_are_its_own(wanted: TaskFilter) -> bool:

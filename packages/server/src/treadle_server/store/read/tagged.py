@@ -8,10 +8,10 @@ index is offered; of a common one the list is read in its own order, and each ta
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle_server.store.read.walks import numbered
+from treadle_server.store.read.walks import count, numbered
 from treadle_server.store.tables import task_tags, tasks
 
 RARE = 50_000
@@ -25,8 +25,7 @@ async def is_rare(connection: AsyncConnection, keys: Sequence[int]) -> bool:
 
 async def are_rare(connection: AsyncConnection, those: Select[Any]) -> bool:
     """Return whether there are no more than `RARE` of them."""
-    some = those.limit(RARE + 1).subquery()
-    return (await connection.execute(select(func.count()).select_from(some))).scalar_one() <= RARE
+    return await count(connection, those.limit(RARE + 1)) <= RARE
 
 
 def has_one_of(keys: Sequence[int], dialect: str, *, rare: bool) -> ColumnElement[bool]:

@@ -121,6 +121,11 @@ def numbered(seqs: SelectBase, dialect: str) -> ColumnElement[bool]:
     return tasks.c.seq == any_(func.array(seqs.scalar_subquery())) if dialect == "postgresql" else tasks.c.seq.in_(seqs)
 
 
+async def count(connection: AsyncConnection, those: SelectBase) -> int:
+    """Return how many there are of those that are selected, which have a limit."""
+    return (await connection.execute(select(func.count()).select_from(those.subquery()))).scalar_one()
+
+
 async def first_since(connection: AsyncConnection, at: datetime) -> int:
     """Return a number from which on tasks came in at `at` or later, looked for by halves.
 

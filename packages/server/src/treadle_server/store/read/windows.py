@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.frames import Window
@@ -145,21 +145,17 @@ async def ahead(
             queue = await QueueWalk.of(connection, wanted.filter.job, where, ranges, most, backward=True)
             counted = 0
             for union in queue.unions(most):
-                counted += await _count(connection, union.limit(most))
+                counted += await walks.count(connection, union.limit(most))
             is_cut = counted < most and await queue.is_cut(connection)
         else:
             before = [segment.beyond(at.values, backward=True, inclusive=inclusive)] if is_within else []
             source = await Source.of(connection, wanted.filter, where, segment, before, backward=True)
-            counted = await _count(connection, source.seqs(limit=most))
+            counted = await walks.count(connection, source.seqs(limit=most))
             is_cut = counted < most and await source.is_cut(connection)
         found += counted
         if found > cap or is_cut:
             return min(found, cap), True
     return found, False
-
-
-async def _count(connection: AsyncConnection, limited: Any) -> int:
-    return (await connection.execute(select(func.count()).select_from(limited.subquery()))).scalar_one()
 
 
 class _Reader:
@@ -207,7 +203,7 @@ class _Reader:
             self.is_partial = self.is_partial or await source.is_cut(self._connection)
         if rows or not self._offset:
             return rows, self._offset
-        return [], await _count(self._connection, source.seqs(limit=self._offset))
+        return [], await walks.count(self._connection, source.seqs(limit=self._offset))
 
     async def _pending(self, sort_key: tuple[Any, ...] | None, limit: int) -> tuple[list[Task], int]:
         """Read the head of each lane along the index and merge them."""
