@@ -1,6 +1,6 @@
 """What a `TaskFilter` means for a task in memory: the same as `filters.py` says in SQL."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from operator import attrgetter
@@ -35,21 +35,17 @@ def _everything(_task: Task) -> bool:
     return True
 
 
+_EQUAL = {"job": "job_name", "room": "room", "target": "target", "worker": "worker_id", "flow": "flow_id"}
+"""The columns of a task that are what these parts of a filter say."""
+
+
 def _parts(wanted: TaskFilter) -> list[Matches]:
     parts: list[Matches] = []
-    if (status := wanted.status) is not None:
-        statuses = frozenset(status)
-        parts.append(lambda task: task.status in statuses)
-    if (job := wanted.job) is not None:
-        parts.append(lambda task: task.job_name == job)
-    if (room := wanted.room) is not None:
-        parts.append(lambda task: task.room == room)
-    if (target := wanted.target) is not None:
-        parts.append(lambda task: task.target == target)
-    if (worker := wanted.worker) is not None:
-        parts.append(lambda task: task.worker_id == worker)
-    if (flow := wanted.flow) is not None:
-        parts.append(lambda task: task.flow_id == flow)
+    if wanted.status is not None:
+        parts.append(_is_one_of(wanted.status, attrgetter("status")))
+    for name, column in _EQUAL.items():
+        if (value := getattr(wanted, name)) is not None:
+            parts.append(_is_one_of({value}, attrgetter(column)))
     if wanted.id is not None:
         first, last = ids_from(wanted.id)
         parts.append(lambda task: first <= task.id <= last)
@@ -114,21 +110,17 @@ def _took(least: float | None, most: float | None) -> Matches:
 
 def _unlike(wanted: TaskFilter) -> list[Matches]:
     found: list[Matches] = []
-    for unwanted, column in (
-        (wanted.not_room, "room"),
-        (wanted.not_job, "job_name"),
-        (wanted.not_target, "target"),
-        (wanted.not_worker, "worker_id"),
-    ):
-        if unwanted:
-            found.append(_none_of(frozenset(unwanted), attrgetter(column)))
+    for name, column in _EQUAL.items():
+        if unwanted := getattr(wanted, f"not_{name}", None):
+            found.append(_is_not(_is_one_of(unwanted, attrgetter(column))))
     found += [_is_not(_has(tag)) for tag in wanted.not_tag or ()]
     found += [_is_not(partial(_has_error, error)) for error in wanted.not_error or ()]
     return found
 
 
-def _none_of(unwanted: frozenset[str], of: Callable[[Task], str | None]) -> Matches:
-    return lambda task: of(task) not in unwanted
+def _is_one_of(values: Collection[str], of: Callable[[Task], str | None]) -> Matches:
+    meant = frozenset(values)
+    return lambda task: of(task) in meant
 
 
 def _is_not(part: Matches) -> Matches:
