@@ -12,7 +12,8 @@ from typing import Any
 from tests.history.records import Era
 from treadle_server.clock import SystemClock
 from treadle_server.errors import StoreUnavailable
-from treadle_server.store.base import Store, Tx
+from treadle_server.store.base import Tx
+from treadle_server.store.store import SqlStore
 
 STEPS = (60.0, 8.0, -8.0, -60.0)
 """Seconds by which the clock is set."""
@@ -38,7 +39,7 @@ class SteppingClock(SystemClock):
 class FaultyStore:
     """Has the writes of a store fail, before and after their commit, or take their time."""
 
-    def __init__(self, store: Store, chance: random.Random) -> None:
+    def __init__(self, store: SqlStore, chance: random.Random) -> None:
         self._write = store.write
         self._chance = chance
         self.share = 0.0

@@ -20,7 +20,7 @@ from treadle_server.access.rights import claim_task
 from treadle_server.clock import Clock
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import Unauthorized
-from treadle_server.store.base import Store
+from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
 
 SKEW = timedelta(seconds=5)
@@ -44,7 +44,7 @@ def is_credential(token: str) -> bool:
 class Credentials:
     """Makes credentials and reads them."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: SqlStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self.keys = Keys(store, clock)

@@ -10,7 +10,8 @@ from sqlalchemy import delete, func, insert, select, true, update
 
 from treadle.wire.status import LEASED
 from treadle_server.clock import Clock
-from treadle_server.store.base import Store, Tx
+from treadle_server.store.base import Tx
+from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import signing_keys, status_in, tasks
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class SigningKey:
 class Keys:
     """The keys of this database, as this server knows them."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: SqlStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._known: dict[str, SigningKey] = {}

@@ -27,7 +27,7 @@ from treadle_server.clock import Clock
 from treadle_server.domain.instants import instant
 from treadle_server.errors import Forbidden, StoreUnavailable, TooManyRequests, Unauthorized, ValidationFailed
 from treadle_server.settings import LOOPBACK, Settings
-from treadle_server.store.base import Store
+from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tokens
 
 FRESH_SECONDS = 5.0
@@ -58,7 +58,7 @@ def digest_of(token: str) -> bytes:
 class Access:
     """Knows whose a token is and what it may do; what it has read it keeps in memory until it is revoked or too old."""
 
-    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+    def __init__(self, store: SqlStore, settings: Settings, clock: Clock) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from treadle_server.artifacts.objects import Objects
 from treadle_server.artifacts.signing import Signer, key_of
-from treadle_server.store.base import Store
+from treadle_server.store.store import SqlStore
 
 
 class Artifacts:
@@ -15,7 +15,7 @@ class Artifacts:
     def __init__(self, url: str, directory: Path | None) -> None:
         self.objects = Objects(url, directory)
 
-    async def prepare(self, store: Store) -> None:
+    async def prepare(self, store: SqlStore) -> None:
         """Read the database's key. Raises `StoreUnavailable`."""
         self.signer = Signer(await key_of(store))
         self.objects.set_site(self.signer.site)

@@ -9,14 +9,14 @@ from sqlalchemy import select, text
 
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.errors import Forbidden
-from treadle_server.store.base import Store
+from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import meta
 
 KEY = "artifacts_key"
 """Where the key stands in the table `meta`: all servers of a database share it."""
 
 
-async def key_of(store: Store) -> bytes:
+async def key_of(store: SqlStore) -> bytes:
     """Return the database's key, made when there is none. Raises `StoreUnavailable`."""
     async with store.write() as tx:
         made = text("INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT DO NOTHING")

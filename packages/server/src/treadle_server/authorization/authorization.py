@@ -27,11 +27,11 @@ from treadle_server.errors import (
     WorkerNotFound,
     no_job,
 )
-from treadle_server.store.base import Store
 from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
 from treadle_server.store.read.dependencies import waits_for
+from treadle_server.store.store import SqlStore
 
 
 def check_user(
@@ -71,7 +71,7 @@ def check_user(
 
 
 async def check_row(
-    store: Store,
+    store: SqlStore,
     permission: Permission,
     principal: Principal,
     *,
@@ -94,7 +94,7 @@ async def check_row(
                 raise WorkerNotFound(f"there is no worker {worker_id}")
 
 
-async def _check_task(store: Store, principal: Principal, task_id: TaskId, run_id: int | None) -> None:
+async def _check_task(store: SqlStore, principal: Principal, task_id: TaskId, run_id: int | None) -> None:
     async with store.read() as connection:
         task = await read_tasks.get(connection, task_id)
         has_run = run_id is not None and principal.may(rights.claim_task(task_id, run_id))

@@ -38,7 +38,7 @@ from treadle_server.engine.rules import Rules
 from treadle_server.engine.unconfirmed import Unconfirmed, hand_back
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import StoreUnavailable, TooManyRequests
-from treadle_server.store.base import LostUpdate, Store
+from treadle_server.store.store import LostUpdate, SqlStore
 from treadle_server.store.transaction.past_outcomes import add_past_outcomes
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Engine:
 
     def __init__(
         self,
-        store: Store,
+        store: SqlStore,
         rules: Rules | None = None,
         *,
         clock: Clock | None = None,

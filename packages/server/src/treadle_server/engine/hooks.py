@@ -15,7 +15,8 @@ from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.domain.webhooks import Hook, body_of
 from treadle_server.engine.hub import Change
-from treadle_server.store.base import Store, Tx
+from treadle_server.store.base import Tx
+from treadle_server.store.store import SqlStore
 from treadle_server.store.transaction import webhooks
 from treadle_server.store.transaction.webhooks import Owed
 
@@ -32,7 +33,7 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self._by_room)
 
-    async def refresh(self, store: Store) -> None:
+    async def refresh(self, store: SqlStore) -> None:
         """Read which there are. Raises `StoreUnavailable`."""
         async with store.read() as connection:
             self.know(await webhooks.hooks(connection))

@@ -17,11 +17,12 @@ from treadle_server.errors import StoreUnavailable, TooManyRequests
 from treadle_server.live.connection import Connection
 from treadle_server.operations.encode import task_data
 from treadle_server.services.base import Service
-from treadle_server.store.base import Dialect, Store
+from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import UUID, bound, is_among
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.shown import LISTED, SIZE, fitting, size_of, whole
 from treadle_server.store.read.tasks import MOST_OF_PAGE
+from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.transaction.load import to_task
 
@@ -64,7 +65,7 @@ class Results(Service):
     name = "results"
     everywhere = True
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SqlStore) -> None:
         super().__init__()
         self._store = store
         self._wanted: dict[TaskId, set[Connection]] = defaultdict(set)

@@ -16,8 +16,8 @@ from treadle_server.engine.hub import Batch
 from treadle_server.errors import JobNotFound, ValidationFailed, no_job
 from treadle_server.operations.checker_process import CheckerProcess, CheckOutcome
 from treadle_server.operations.schemas import Validators, compile_schema, is_checked, schema_without
-from treadle_server.store.base import Store
 from treadle_server.store.read import jobs
+from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import job_schemas
 
 MOST_JOBS = 10_000
@@ -30,7 +30,7 @@ MOST_PARTIALS = 2000
 class Catalog:
     """Jobs by name, and their compiled schemas."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SqlStore) -> None:
         self._store = store
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._validators = Validators()

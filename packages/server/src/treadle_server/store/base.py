@@ -1,13 +1,9 @@
-"""What the engine needs of a store: one transaction at a time for the writer, reads beside it."""
+"""The writer's transaction: its connection, and what is known of it; and that another server was faster."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from treadle_server.clock import Clock
 from treadle_server.store.sqlite.writer import Statements
 
 Dialect = Literal["sqlite", "postgresql"]
@@ -34,54 +30,3 @@ class Tx:
 
 class LostUpdate(RuntimeError):
     """A guarded update met a row that is not as it was read: another writer was faster; the batch is done anew."""
-
-
-class Store(Protocol):
-    """Keeps everything; `SqlStore` is the one implementation, on two databases."""
-
-    dialect: Dialect
-    is_shared: bool
-    """Whether other servers may use the same database."""
-    clock: Clock
-    """The store's clock: one for all servers on one database. In a transaction it shows what the database shows."""
-
-    async def open(self) -> None:
-        """Connect and bring the schema up to date. Raises `StoreUnavailable` or `DatabaseIsNewer`."""
-        ...
-
-    async def close(self) -> None:
-        """Close every connection."""
-        ...
-
-    async def seek_exclusive(self) -> None:
-        """Become the only one that writes, if that can be. Raises `StoreUnavailable`."""
-        ...
-
-    async def read_clock(self) -> None:
-        """Have `clock` show what the store's clock shows now. Raises `StoreUnavailable`."""
-        ...
-
-    def write(self, *, after: Callable[[], Awaitable[None]] | None = None) -> AbstractAsyncContextManager[Tx]:
-        """Open a transaction that commits durably at the end of the block, or rolls back when it raises.
-
-        What `after` gives is awaited before anything is asked of the database. Raises `StoreUnavailable` when that does
-        not answer, and `LostUpdate` when another server's transaction was faster.
-        """
-        ...
-
-    def read(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """Lend a connection that only reads, and sees what is committed.
-
-        Raises `StoreUnavailable` when the database does not answer.
-        """
-        ...
-
-    def read_in_place(self) -> AbstractAsyncContextManager[Statements]:
-        """Lend a connection as `read` does, for few rows that are wanted at once: SQLite's reads on the event loop.
-
-        Nothing else may be waited for while it is lent. Raises `StoreUnavailable`.
-        """
-        ...
-
-
-__all__ = ["AsyncIterator", "Dialect", "LostUpdate", "Store", "Tx"]

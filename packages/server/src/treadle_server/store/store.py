@@ -106,7 +106,7 @@ def _tx(direct: DirectConnection) -> Tx:
 
 
 class SqlStore:
-    """Tasks in SQLite or PostgreSQL."""
+    """Tasks in SQLite or PostgreSQL: one transaction at a time for the writer, reads beside it."""
 
     def __init__(self, url: str, *, is_pooled: bool = False, machine: Clock | None = None) -> None:
         """With `is_pooled` the URL leads to a pool that gives a connection for the length of a transaction.
@@ -115,9 +115,11 @@ class SqlStore:
         `ValidationFailed` for a URL of no database that is known, and for a file or directory that can't be used.
         """
         self.clock: Clock = machine or SystemClock()
+        """The store's clock: one for all servers on one database. In a transaction it shows what the database shows."""
         self.url = parse_url(url)
         self.dialect = cast("Dialect", self.url.get_backend_name())
         self.is_shared = self.dialect == "postgresql"
+        """Whether other servers may use the same database."""
         self._writer: InlineWriter | PostgresWriter
         self._in_place: Engine | None = None
         if self.dialect == "sqlite":
@@ -202,7 +204,10 @@ class SqlStore:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
-        """Lend a connection that only reads. Raises `StoreUnavailable` when the database does not answer."""
+        """Lend a connection that only reads, and sees what is committed.
+
+        Raises `StoreUnavailable` when the database does not answer.
+        """
         with FAILURES_EXPLAINED:
             async with self._reader.connect() as connection:
                 yield connection
@@ -229,3 +234,6 @@ class SqlStore:
 
 def _checked_out(engine: AsyncEngine) -> int:
     return engine.sync_engine.pool.checkedout()  # type: ignore[attr-defined, no-any-return]
+
+
+__all__ = ["LostUpdate", "SqlStore"]
