@@ -98,7 +98,7 @@ async def test_tasks_are_found_by_id_worker_and_unique_key_along_an_index(shop) 
             # There the planner has statistics sooner or later; SQLite is never given any.
             await tx.connection.exec_driver_sql("ANALYZE")
         ids = {"ids": bound(tx.dialect, [UUID])}
-        by_id = await plan(tx, _tasks_by_id.statement(tx.dialect), ids)
+        by_id = await plan(tx, _tasks_by_id.build(tx.dialect), ids)
         by_worker = await plan(tx, _tasks_of_workers(tx.dialect), ids, may_sort=True)
         by_key = await plan(tx, _tasks_by_unique_key(tx.dialect), {"job_num": 1, "unique_key": "k"}, may_sort=True)
 

@@ -33,9 +33,8 @@ class Prepared:
 
     def __init__(self, build: Callable[[Dialect], Query], *, is_apart: bool = False) -> None:
         """What `is_apart` reads nothing that PostgreSQL's transaction may have postponed."""
-        self._build = build
+        self.build = build
         self._is_apart = is_apart
-        self._statements: dict[Dialect, Query] = {}
         self._texts: dict[Dialect, _Compiled] = {}
 
     async def rows(self, tx: Tx, **parameters: Any) -> Rows:
@@ -54,19 +53,12 @@ class Prepared:
             rows: Rows = await driver.fetch(text, *({**constants, **parameters}[name] for name in names))
             return rows
 
-    def statement(self, dialect: Dialect) -> Query:
-        """Return the statement."""
-        found = self._statements.get(dialect)
-        if found is None:
-            found = self._statements[dialect] = self._build(dialect)
-        return found
-
     def _compiled(self, dialect: Dialect) -> _Compiled:
         """Return the statement as the driver takes it."""
         found = self._texts.get(dialect)
         if found is None:
             spoken: Any = sqlite.dialect() if dialect == "sqlite" else asyncpg.dialect()  # type: ignore[no-untyped-call]
-            compiled = self.statement(dialect).compile(dialect=spoken)
+            compiled = self.build(dialect).compile(dialect=spoken)
             constants = {name: value for name, value in compiled.params.items() if value is not None}
             found = self._texts[dialect] = (str(compiled), tuple(compiled.positiontup or ()), constants)
         return found

@@ -2,6 +2,7 @@
 
 import typing
 from collections.abc import Collection
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -60,9 +61,10 @@ async def _of_many(connection: Statements, asked: Prepared, seqs: Collection[int
     given = {"seqs": bound(dialect, seqs)}
     if dialect == "postgresql":
         return await asked.rows_beside(typing.cast("AsyncConnection", connection), dialect, **given)
-    return [tuple(row) for row in await connection.execute(asked.statement(dialect), given)]
+    return [tuple(row) for row in await connection.execute(asked.build(dialect), given)]
 
 
+@cache
 def sizes_of_many(dialect: Dialect) -> Select[Any]:
     """Return the statement that tells how many characters the results of each of the tasks `seqs` have."""
     total = func.sum(func.coalesce(func.length(cast(_c.result, Text)), 0))
@@ -70,6 +72,7 @@ def sizes_of_many(dialect: Dialect) -> Select[Any]:
     return select(_c.task_seq, total).where(among).group_by(_c.task_seq).order_by(_c.task_seq)
 
 
+@cache
 def all_of_many(dialect: Dialect) -> Select[Any]:
     """Return the statement that reads the steps of the tasks `seqs`, task by task."""
     columns = [_c[name] for name in STEP_FIELDS]
