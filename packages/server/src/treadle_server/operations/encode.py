@@ -26,7 +26,7 @@ from treadle_server.engine.commands import Submitted
 from treadle_server.store.read.history import Happening
 from treadle_server.store.read.jobs import JobView
 from treadle_server.store.read.limit_keys import LimitView
-from treadle_server.store.read.logs import LoggedTask, LogRow, LogView
+from treadle_server.store.read.logs import LoggedTask, LogRow
 from treadle_server.store.read.runs import RunView
 from treadle_server.store.read.schedules import ScheduleView
 from treadle_server.store.read.schedules import left_out as schedule_left_out
@@ -227,7 +227,7 @@ def happening_data(one: Happening) -> dict[str, Any]:
     return _as(TaskEvent, one)
 
 
-def log_data(view: LogView) -> dict[str, Any]:
+def log_data(view: LogRow) -> dict[str, Any]:
     """Return the line as `LogItem`."""
     return _as(LogItem, view)
 

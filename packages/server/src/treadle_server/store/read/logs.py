@@ -1,7 +1,6 @@
 """What the code of tasks logged: of one task, and of those together that changed last."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -24,16 +23,6 @@ MOST_CHARACTERS = 4_000_000
 _c = task_logs.c
 
 
-@dataclass(frozen=True, slots=True)
-class LogView:
-    """A kept line."""
-
-    run_id: int
-    at: datetime
-    level: str
-    message: str
-
-
 class LogRow(NamedTuple):
     """A line, whose it is, and its number, which ascends with the clock."""
 
@@ -53,11 +42,10 @@ class LoggedTask(NamedTuple):
     job_name: str
 
 
-async def of_task(connection: AsyncConnection, task_seq: int, *, most: int = MOST) -> list[LogView]:
+async def of_task(connection: AsyncConnection, task_seq: int, *, most: int = MOST) -> list[LogRow]:
     """Return the last `most` lines of the task, in the order in which they were logged."""
     found = await connection.execute(_last(task_seq, None, most))
-    lines = sorted((LogRow(*row) for row in found), key=lambda line: (line.run_id, line.line))
-    return [LogView(one.run_id, one.at, one.level, one.message) for one in lines]
+    return sorted((LogRow(*row) for row in found), key=lambda line: (line.run_id, line.line))
 
 
 async def behind(connection: AsyncConnection, read: Mapping[int, tuple[int, int] | None]) -> list[LogRow]:
