@@ -21,7 +21,7 @@ from treadle_server.live.outbox import portions
 from treadle_server.live.task_windows import TasksView
 from treadle_server.live.views import View, ViewRows
 from treadle_server.operations.encode import dumps
-from treadle_server.services.base import Service
+from treadle_server.services.base import EngineService
 from treadle_server.services.rates import STEP_SECONDS, Rates
 
 log = logging.getLogger(__name__)
@@ -112,15 +112,14 @@ class Feed:
         return self.view if isinstance(self.view, TasksView) and self.view.is_corrected else None
 
 
-class Feeds(Service):
+class Feeds(EngineService):
     """All feeds of the server; as a service it reads and sends what is due."""
 
     name = "feeds"
     everywhere = True
 
     def __init__(self, engine: Engine, rates: Rates) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine)
         self._rates = rates
         self._feeds: dict[str, Feed] = {}
         self._dirty: set[Feed] = set()

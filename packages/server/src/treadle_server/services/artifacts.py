@@ -7,7 +7,7 @@ from treadle_server.artifacts.objects import Objects
 from treadle_server.engine.commands import SweepArtifacts
 from treadle_server.engine.commands.artifacts import MOST
 from treadle_server.engine.engine import Engine
-from treadle_server.services.base import Service
+from treadle_server.services.base import EngineService
 from treadle_server.store.read.artifacts import known
 
 log = logging.getLogger(__name__)
@@ -19,14 +19,13 @@ STRAY = timedelta(hours=1)
 """How old an object must be that no row knows, before it is taken for one that a crash, or a removed task, left."""
 
 
-class ArtifactSweeper(Service):
+class ArtifactSweeper(EngineService):
     """Deletes rows first, then their objects: what a crash leaves between is found by its age."""
 
     name = "artifacts"
 
     def __init__(self, engine: Engine, objects: Objects) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine)
         self._objects = objects
         self._looked_at: float | None = None
 

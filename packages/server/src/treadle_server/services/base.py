@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from treadle_server.clock import Clock
+from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -95,6 +96,14 @@ class Service(ABC):
             return
         finally:
             self._wake.clear()
+
+
+class EngineService(Service):
+    """A service that has the engine do something, or reads its store."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
 
 
 async def supervise(service: Service, health: Health, clock: Clock, leader: Leading | None = None) -> None:

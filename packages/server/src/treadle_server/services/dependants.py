@@ -3,7 +3,7 @@
 from treadle_server.engine.commands import TellWaiters
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
-from treadle_server.services.base import Service
+from treadle_server.services.base import EngineService
 from treadle_server.store.read.dependencies import has_news
 
 LONGEST_SLEEP = 1.0
@@ -13,7 +13,7 @@ SOON = 0.05
 """Seconds until it looks again where another server was at a row."""
 
 
-class Dependants(Service):
+class Dependants(EngineService):
     """Wakes with each commit that ended a task, or had one run again, for which others wait.
 
     It runs on each server, for what that has committed; what one leaves, because it was killed, another finds.
@@ -23,8 +23,7 @@ class Dependants(Service):
     everywhere = True
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine)
         engine.hub.listen(self._heard)
 
     def _heard(self, batch: Batch) -> None:

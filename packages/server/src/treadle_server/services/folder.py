@@ -1,7 +1,6 @@
 """PostgreSQL: folds the writers' count deltas into the counts, so that reading them stays cheap."""
 
-from treadle_server.engine.engine import Engine
-from treadle_server.services.base import Service
+from treadle_server.services.base import EngineService
 from treadle_server.store.transaction.counts import fold_counts
 
 EVERY = 1.0
@@ -11,14 +10,10 @@ MOST = 10_000
 """Deltas that one turn folds."""
 
 
-class Folder(Service):
+class Folder(EngineService):
     """Folds what has gathered."""
 
     name = "folder"
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__()
-        self._engine = engine
 
     async def turn(self) -> float:
         """Fold once; at once again when there was more than a turn takes."""

@@ -3,8 +3,7 @@
 Also while no worker waits: one that asks now and then, and never waits, is to find what others put in.
 """
 
-from treadle_server.engine.engine import Engine
-from treadle_server.services.base import Service
+from treadle_server.services.base import EngineService
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction.heads import waiting_lanes
 
@@ -12,15 +11,11 @@ EVERY = 1.0
 """Seconds between polls."""
 
 
-class Poller(Service):
+class Poller(EngineService):
     """Wakes the lanes that hold pending tasks."""
 
     name = "poller"
     everywhere = True
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__()
-        self._engine = engine
 
     async def turn(self) -> float:
         """Poll once."""

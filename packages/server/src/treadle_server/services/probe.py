@@ -5,8 +5,7 @@ from typing import Any
 
 from sqlalchemy.dialects import postgresql, sqlite
 
-from treadle_server.engine.engine import Engine
-from treadle_server.services.base import Service
+from treadle_server.services.base import EngineService
 from treadle_server.store.base import Dialect
 from treadle_server.store.tables import meta
 
@@ -19,15 +18,11 @@ AFTER_TROUBLE = 65_536
 """Bytes that are written once a batch could not be: a few may fit where the next batch does not."""
 
 
-class Probe(Service):
+class Probe(EngineService):
     """Writes a row of its own; what the engine could not write last is remembered until that succeeds."""
 
     name = "store"
     everywhere = True
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__()
-        self._engine = engine
 
     async def turn(self) -> float:
         """Write once."""

@@ -6,7 +6,7 @@ from treadle.wire.status import Status
 from treadle_server.engine.commands import OpenLimits, PromoteDue
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
-from treadle_server.services.base import Service
+from treadle_server.services.base import EngineService
 from treadle_server.store.read.due import next_due, next_token
 
 LONGEST_SLEEP = 1.0
@@ -16,14 +16,13 @@ MOST_PORTIONS = 70
 """Portions of what is due that are promoted before it is looked whether a limit has a token."""
 
 
-class Promoter(Service):
+class Promoter(EngineService):
     """Sleeps until the next task is due, or token; one that is due earlier and comes later shortens the sleep."""
 
     name = "promoter"
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine)
         self._next: datetime | None = None
         engine.hub.listen(self._heard)
 

@@ -11,7 +11,7 @@ from treadle_server.artifacts.objects import Objects
 from treadle_server.engine.commands.prune import PruneTasks
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import TooManyRequests
-from treadle_server.services.base import Service
+from treadle_server.services.base import EngineService
 from treadle_server.store.transaction.prune import Cutoffs, Pruning, Removed, candidates, last_before
 
 log = logging.getLogger(__name__)
@@ -108,14 +108,13 @@ def cutoffs_of(ages: Mapping[Status, timedelta], now: datetime) -> dict[Status, 
     return {status: now - age for status, age in ages.items()}
 
 
-class Retention(Service):
+class Retention(EngineService):
     """Removes what has ended for longer than its status is kept; one step a turn."""
 
     name = "retention"
 
     def __init__(self, engine: Engine, ages: Mapping[Status, timedelta], objects: Objects | None = None) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine)
         self._ages = ages
         self._objects = objects
         self._walk: RetentionWalk | None = None

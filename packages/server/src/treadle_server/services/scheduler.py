@@ -7,7 +7,7 @@ makes a task.
 from treadle_server.engine.commands import FireDue
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
-from treadle_server.services.base import Service
+from treadle_server.services.base import EngineService
 from treadle_server.store.transaction.schedules import next_tick
 
 LONGEST_SLEEP = 1.0
@@ -18,14 +18,13 @@ CONTENDED = 0.1
 """Seconds until it looks again at a tick that another server, or the end of a task, was about to deal with."""
 
 
-class Scheduler(Service):
+class Scheduler(EngineService):
     """Sleeps until the next tick; a schedule that is set meanwhile, or goes on, shortens the sleep."""
 
     name = "scheduler"
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine)
         engine.hub.listen(self._heard)
 
     def _heard(self, batch: Batch) -> None:

@@ -15,7 +15,7 @@ from treadle_server.engine.commands import (
 )
 from treadle_server.engine.commands.sweeps import GRACE, MOST
 from treadle_server.engine.engine import Engine
-from treadle_server.services.base import Service
+from treadle_server.services.base import EngineService
 from treadle_server.store.read.orphans import possible_orphans
 from treadle_server.store.transaction.limits import next_timeout
 from treadle_server.store.transaction.restamp import leased_seqs
@@ -33,14 +33,13 @@ SHORTEST = 0.05
 """Seconds between two sweeps at least."""
 
 
-class Sweeper(Service):
+class Sweeper(EngineService):
     """Sweeps every `interval` seconds; the first turn, or one after an outage or a jump of the clock, renews leases."""
 
     name = "sweeper"
 
     def __init__(self, engine: Engine, *, interval: float, worker_timeout: float) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine)
         self._interval = interval
         self._worker_timeout = worker_timeout
         self._last: tuple[float, float] | None = None

@@ -17,7 +17,7 @@ from typing import Protocol
 from treadle_server.domain.webhooks import Answer, delay_after, signature
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable
-from treadle_server.services.base import Service
+from treadle_server.services.base import EngineService
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import webhooks
 from treadle_server.store.transaction.webhooks import Claimed, Tried
@@ -49,7 +49,7 @@ class Sends(Protocol):
         ...
 
 
-class Sender(Service):
+class Sender(EngineService):
     """The service; `running` holds its tries."""
 
     name = "webhooks"
@@ -57,8 +57,7 @@ class Sender(Service):
     """Of several servers each sends: the claims in the outbox keep them apart."""
 
     def __init__(self, engine: Engine, open_post: Callable[[], Sends], *, attempts: int, timeout: float) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine)
         self._open_post = open_post
         self._post: Sends | None = None
         self._attempts = attempts

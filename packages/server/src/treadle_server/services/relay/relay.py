@@ -14,7 +14,7 @@ from treadle_server.engine.hub import Batch
 from treadle_server.engine.version_order import VersionOrder
 from treadle_server.errors import StoreUnavailable
 from treadle_server.services.absences import Absences
-from treadle_server.services.base import Service
+from treadle_server.services.base import EngineService, Service
 from treadle_server.services.relay import codec
 from treadle_server.services.relay.codec import Notice
 from treadle_server.services.relay.receiver import NoticeReceiver
@@ -48,18 +48,17 @@ MOST_HEARD = 200
 """Notices that wait to be taken; beyond, everything is read anew."""
 
 
-class Relay(Service):
+class Relay(EngineService):
     """Sends what this server commits, and hears what the others do."""
 
     name = "relay"
     everywhere = True
 
     def __init__(self, engine: Engine, url: str, *, connect: Connect = DedicatedConnection) -> None:
-        super().__init__()
+        super().__init__(engine)
         self.sender = NoticeSender(engine)
         self.inbox = Inbox(engine)
-        self._engine = engine
-        self._connection = connect(url, self._broke)
+        self._connection = connect(url, self.wake)
         self._announces = True
         self._listening: object = None
         """The connection on which the others are heard."""
@@ -99,9 +98,6 @@ class Relay(Service):
     def announce(self) -> None:
         """Tell the others that this server is there, and whether it wants each transition."""
         self._announces = True
-        self.wake()
-
-    def _broke(self) -> None:
         self.wake()
 
     async def turn(self) -> float:
@@ -158,16 +154,15 @@ class Relay(Service):
         await self._connection.close()
 
 
-class Inbox(Service):
+class Inbox(EngineService):
     """Takes what was heard."""
 
     name = "hearing"
     everywhere = True
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__()
+        super().__init__(engine)
         self.receiver = NoticeReceiver(engine)
-        self._engine = engine
         self._heard: list[Notice] = []
         self._has_gap = False
         self.heard = 0
@@ -218,7 +213,7 @@ class Inbox(Service):
         return 0.0 if self._heard or self._has_gap else IDLE
 
 
-class Peers(Service):
+class Peers(EngineService):
     """Shows the others that this server is there and what it has sent, and looks whether all of theirs came.
 
     When there are none this server becomes the exclusive writer.
@@ -228,8 +223,7 @@ class Peers(Service):
     everywhere = True
 
     def __init__(self, engine: Engine, relay: Relay) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine)
         self._relay = relay
         self._said: dict[str, int] = {}
         """How many notices each had sent when it was last looked at: a look later they must have come."""
