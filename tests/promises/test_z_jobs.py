@@ -15,7 +15,7 @@ from tests.promises.problems import Problem, refused, told
 from tests.promises.rig import Rig, over_http, over_socket
 from tests.promises.words import JOB, User
 from treadle_server.engine.commands import DeleteOrphans, MissDeadlines
-from treadle_server.store.read.orphans import possible_orphans
+from treadle_server.store.read.jobs import possible_orphans
 from treadle_server.testing import serve
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

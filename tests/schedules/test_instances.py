@@ -29,7 +29,7 @@ from treadle_server.errors import (
     TaskConflict,
     ValidationFailed,
 )
-from treadle_server.store.read.orphans import possible_orphans
+from treadle_server.store.read.jobs import possible_orphans
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from tests.store.loaded import START
 from tests.store.test_million import SCANNED, _loaded
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
-from treadle_server.store.read import few, tagged, walks
+from treadle_server.store.read import few, walks
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.windows import ahead_of, anchor, window
 from treadle_server.store.store import SqlStore
@@ -114,7 +114,7 @@ async def _work_of(store: SqlStore, ask: Question) -> tuple[int, int]:
 
 async def test_no_list_looks_at_more_than_it_may(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walks, "LOOKED_THROUGH", LOOKED_THROUGH)
-    monkeypatch.setattr(tagged, "RARE", LOOKED_THROUGH)
+    monkeypatch.setattr(few, "RARE", LOOKED_THROUGH)
     monkeypatch.setattr(few, "FEW", LOOKED_THROUGH)
     asked = {name: _listed(TaskFilter(**fields)) for name, fields in FILTERS.items()}
     for name in ("error", "of a job", "failed"):

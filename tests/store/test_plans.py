@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from treadle.wire.filters import TaskFilter
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import bound
-from treadle_server.store.read import few, filters, tagged
+from treadle_server.store.read import few, filters
 from treadle_server.store.read import steps as steps_of
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.counts import fold_counts
@@ -155,7 +155,7 @@ async def test_a_tag_is_found_along_its_index_whatever_the_statistics_say(
 ) -> None:
     await shop.submit(200)
     await shop.submit(40, tags='{"region": {"name": "eu"}}')
-    monkeypatch.setattr(tagged, "RARE", 100 if is_rare else 10)
+    monkeypatch.setattr(few, "RARE", 100 if is_rare else 10)
     monkeypatch.setattr(few, "FEW", 10)
     async with shop.engine.store.write() as tx:
         if has_statistics:

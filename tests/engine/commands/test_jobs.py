@@ -17,7 +17,7 @@ from treadle_server.errors import (
     SchemaConflict,
     WorkerNotFound,
 )
-from treadle_server.store.read.orphans import possible_orphans
+from treadle_server.store.read.jobs import possible_orphans
 
 pytestmark = pytest.mark.anyio
 

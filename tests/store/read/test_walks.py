@@ -10,7 +10,7 @@ from tests.store.read.test_windows import KEYS, everything
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
 from treadle.wire.status import LEASED, Status
-from treadle_server.store.read import few, filters, tagged, walks, windows
+from treadle_server.store.read import few, filters, walks, windows
 from treadle_server.store.read.tasks import page
 from treadle_server.store.read.windows import ahead_of, anchor, partial_total, window
 
@@ -215,7 +215,7 @@ async def test_an_id_and_a_flow_of_many_tasks_are_looked_through_too(
     await stored.put(rows)
 
     for rare, partial in ((1000, False), (5, True)):
-        monkeypatch.setattr(tagged, "RARE", rare)
+        monkeypatch.setattr(few, "RARE", rare)
         async with stored.store.read() as connection:
             for wanted in ({"id": "0199"}, {"flow": flow}):
                 where = await filters.conditions(connection, TaskFilter(**wanted))

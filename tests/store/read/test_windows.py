@@ -13,10 +13,9 @@ from treadle.wire.frames import Window
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.read import filters
-from treadle_server.store.read.frozen import freeze
 from treadle_server.store.read.orders import SortKey
 from treadle_server.store.read.tasks import page
-from treadle_server.store.read.windows import ahead_of, anchor, window
+from treadle_server.store.read.windows import ahead_of, anchor, freeze, window
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task

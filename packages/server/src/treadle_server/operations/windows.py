@@ -9,7 +9,7 @@ from treadle_server.access.principal import Principal
 from treadle_server.domain.visibility import Visibility
 from treadle_server.operations.context import OperationContext
 from treadle_server.store.read import filters
-from treadle_server.store.read.frozen import freeze
+from treadle_server.store.read.windows import freeze
 
 
 def seen_window(wanted: Window, visibility: Visibility | None) -> Window:

@@ -7,7 +7,8 @@ from treadle_server.engine.commands import OpenLimits, PromoteDue
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.services.base import EngineService
-from treadle_server.store.read.due import next_due, next_token
+from treadle_server.store.read.limits import next_token
+from treadle_server.store.read.tasks import next_due
 
 LONGEST_SLEEP = 1.0
 """Seconds: the poll behind the wake-up."""

@@ -16,7 +16,7 @@ from treadle_server.engine.commands import (
 from treadle_server.engine.commands.sweeps import GRACE, MOST
 from treadle_server.engine.engine import Engine
 from treadle_server.services.base import EngineService
-from treadle_server.store.read.orphans import possible_orphans
+from treadle_server.store.read.jobs import possible_orphans
 from treadle_server.store.transaction.limits import next_timeout
 from treadle_server.store.transaction.restamp import leased_seqs
 

@@ -1,23 +1,44 @@
-"""Tasks in statuses that few have: named by the indexes of what is open or held, where the kept counts say so.
+"""Tasks in statuses, or with a tag, that few have: named by their numbers, whatever the database believes to know.
 
-A list of what failed need not look through what was completed.
+Those in such statuses are named by the indexes of what is open or held, where the kept counts say so: a list of what
+failed need not look through what was completed.
+
+How many tasks have a tag a planner guesses from statistics that are old, or of another tag. Here it is looked up, no
+further than `RARE`, and what follows leaves no choice: of a rare tag the tasks are read by their numbers, and no other
+index is offered; of a common one the list is read in its own order, and each task looked up in the index.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, Column, ColumnElement, any_, column, false, func, literal, select, union_all
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Column,
+    ColumnElement,
+    Select,
+    any_,
+    column,
+    false,
+    func,
+    literal,
+    select,
+    union_all,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import LEASED, Status
 from treadle_server.store.read import counts
-from treadle_server.store.read.walks import numbered
-from treadle_server.store.tables import status_in, tasks
+from treadle_server.store.read.walks import count, numbered
+from treadle_server.store.tables import status_in, task_tags, tasks
 
 FEW = 5_000
 """Tasks that are read for a page of them at most, whatever its order."""
+
+RARE = 50_000
+"""Tasks that have a rare tag at most."""
 
 
 async def few(
@@ -53,3 +74,23 @@ def _among(dialect: str, expression: Column[Any], values: Collection[int]) -> Co
     if dialect == "postgresql":
         return expression == any_(literal(sorted(values), ARRAY(BigInteger)))
     return expression.in_(select(column("value")).select_from(func.json_each(json.dumps(sorted(values)))))
+
+
+async def is_rare(connection: AsyncConnection, keys: Sequence[int]) -> bool:
+    """Return whether no more than `RARE` tasks have one of the keys."""
+    return await are_rare(connection, select(task_tags.c.task_seq).where(task_tags.c.key.in_(keys)))
+
+
+async def are_rare(connection: AsyncConnection, those: Select[Any]) -> bool:
+    """Return whether there are no more than `RARE` of them."""
+    return await count(connection, those.limit(RARE + 1)) <= RARE
+
+
+def has_one_of(keys: Sequence[int], dialect: str, *, rare: bool) -> ColumnElement[bool]:
+    """Return the condition that a task has one of the tags with these keys; `rare` is what `is_rare` said."""
+    having = select(task_tags.c.task_seq).where(task_tags.c.key.in_(keys))
+    if not rare:
+        # A subquery for a value is never made a join, as EXISTS is.
+        found = having.where(task_tags.c.task_seq == tasks.c.seq).limit(1).correlate(tasks).scalar_subquery()
+        return found.is_not(None)
+    return numbered(having, dialect)

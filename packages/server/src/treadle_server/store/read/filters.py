@@ -30,8 +30,7 @@ from treadle.wire.sealed import MARK
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.failures import read as read_key
 from treadle_server.domain.visibility import Visibility
-from treadle_server.store.read import counts, tagged, walks
-from treadle_server.store.read.few import few
+from treadle_server.store.read import counts, few, walks
 from treadle_server.store.read.visibility import within
 from treadle_server.store.read.walks import Asked, Walk, numbered
 from treadle_server.store.tables import failures, jobs, status_in, tasks, workers
@@ -133,9 +132,9 @@ class Where(list[ColumnElement[bool]]):
             found.along = [*self.of_job, *own]
         return found
 
-    def narrowed(self, few: ColumnElement[bool]) -> "Where":
-        """Return these of tasks that `few` names by their numbers."""
-        found = self._with(few, *among_leased(self))
+    def narrowed(self, named: ColumnElement[bool]) -> "Where":
+        """Return these of tasks that are `named` by their numbers."""
+        found = self._with(named, *among_leased(self))
         found.is_narrow = found.is_short = True
         return found
 
@@ -159,7 +158,7 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter, *, names_f
     num = None if wanted.job is None else await job_num(connection, wanted.job)
     is_leased = wanted.status is not None and LEASED.issuperset(wanted.status)
     if names_few and not found.is_narrow and wanted.status is not None and not is_leased:
-        named = await few(connection, wanted.status, num)
+        named = await few.few(connection, wanted.status, num)
         if named is not None:
             found.append(named)
             found.is_narrow = True
@@ -201,8 +200,8 @@ async def _narrow(connection: AsyncConnection, wanted: TaskFilter) -> Where:
     for tag in wanted.tag or ():
         keys = keys_wanted(tag)
         # By one rare tag all is read; whether what was read has the others is looked up.
-        is_rare = not found.is_narrow and await tagged.is_rare(connection, keys)
-        found.append(tagged.has_one_of(keys, dialect, rare=is_rare))
+        is_rare = not found.is_narrow and await few.is_rare(connection, keys)
+        found.append(few.has_one_of(keys, dialect, rare=is_rare))
         found.is_narrow = found.is_narrow or is_rare
     if wanted.failure is not None:
         found += _of_group(wanted.failure, dialect)
@@ -214,7 +213,7 @@ async def _narrow(connection: AsyncConnection, wanted: TaskFilter) -> Where:
         ranges.append(tasks.c.id.between(*ids_from(wanted.id)))
     for one in ranges:
         those = select(tasks.c.seq).where(one)
-        is_rare = not found.is_narrow and await tagged.are_rare(connection, those)
+        is_rare = not found.is_narrow and await few.are_rare(connection, those)
         found.append(numbered(those, dialect) if is_rare else one)
         found.is_narrow = found.is_narrow or is_rare
     return found
@@ -304,7 +303,7 @@ async def _unlike(connection: AsyncConnection, wanted: TaskFilter) -> list[Colum
         found.append(or_(tasks.c.worker_id.is_(None), others))
     found += [~func.coalesce(_has_error(error), False) for error in wanted.not_error or ()]
     dialect = connection.dialect.name
-    found += [~tagged.has_one_of(keys_wanted(tag), dialect, rare=False) for tag in wanted.not_tag or ()]
+    found += [~few.has_one_of(keys_wanted(tag), dialect, rare=False) for tag in wanted.not_tag or ()]
     return found
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     bindparam,
+    exists,
     false,
     func,
     literal_column,
@@ -21,14 +22,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.names import InvalidJobName, parse_job_name, visible_from
+from treadle.wire.names import INTERNAL, InvalidJobName, parse_job_name, visible_from
 from treadle.wire.status import WAITING
 from treadle_server.domain.jobs import JOB_FIELDS, Job
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import JobNotFound, no_job
 from treadle_server.store.read import counts, failures
 from treadle_server.store.read.visibility import jobs_within, seen_from
-from treadle_server.store.tables import jobs, lanes, tasks, worker_jobs, workers
+from treadle_server.store.tables import jobs, lanes, schedules, tasks, worker_jobs, workers
 
 _COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
 
@@ -179,3 +180,18 @@ async def every_view(
     """Return every job that `page` has as it is shown, newest first; at most 10,000."""
     found, _ = await page(connection, room=room, visibility=visibility, limit=10_000)
     return await view(connection, found, visibility)
+
+
+async def possible_orphans(connection: AsyncConnection) -> list[int]:
+    """Return the active jobs that are not retained and have neither worker nor schedule: nobody may need them any more.
+
+    The writer looks again before it deletes one.
+    """
+    statement = select(jobs.c.num).where(
+        jobs.c.deleted_at.is_(None),
+        jobs.c.retain.is_(false()),
+        jobs.c.room != INTERNAL,
+        ~exists(select(worker_jobs.c.job_num).where(worker_jobs.c.job_num == jobs.c.num)),
+        ~exists(select(schedules.c.id).where(schedules.c.job_num == jobs.c.num, schedules.c.deleted_at.is_(None))),
+    )
+    return list((await connection.execute(statement)).scalars())

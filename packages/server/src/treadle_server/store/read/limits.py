@@ -21,7 +21,7 @@ from treadle_server.store.read.limit_crowds import Crowds
 from treadle_server.store.read.limit_keys import LimitView, name_busiest
 from treadle_server.store.read.limit_starts import WaitingForBucket, starts
 from treadle_server.store.read.visibility import seen_from, within
-from treadle_server.store.tables import limit_lines, limit_uses, limits, tasks
+from treadle_server.store.tables import limit_lines, limit_tokens, limit_uses, limits, tasks
 
 _COLUMNS = [limits.c[name] for name in LIMIT_FIELDS]
 
@@ -98,6 +98,15 @@ async def _view(connection: AsyncConnection, found: Collection[Limit], crowds: C
     for view in views.values():
         view.is_capped = crowds.is_cut or any(one.is_capped for one in view.buckets.values())
     return list(views.values())
+
+
+_OPENS_AT = limit_tokens.c.opens_at
+_NEXT_TOKEN = select(_OPENS_AT).where(_OPENS_AT.is_not(None)).order_by(_OPENS_AT).limit(1)
+
+
+async def next_token(connection: AsyncConnection) -> datetime | None:
+    """Return when the next of the buckets that lines wait for has a token."""
+    return (await connection.execute(_NEXT_TOKEN)).scalar()
 
 
 class LimitWait(NamedTuple):

@@ -4,6 +4,7 @@ import base64
 import binascii
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import Row, Select, bindparam, select
@@ -11,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import TaskNotFound, ValidationFailed
 from treadle_server.store.base import Dialect
@@ -20,7 +22,7 @@ from treadle_server.store.read.positions import positions
 from treadle_server.store.read.shown import LISTED, SIZE, fitting, whole
 from treadle_server.store.read.targets import Blocked, blocked_by
 from treadle_server.store.read.walks import numbered
-from treadle_server.store.tables import tasks
+from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.transaction.load import to_task
 
 MOST_OF_PAGE = 8_000_000
@@ -126,6 +128,14 @@ async def page(
     cursor = None if following is None else _write_cursor(following)
     is_short = len(found) < limit
     return TaskPage(items, total, capped, cursor, is_partial=is_short and following is not None)
+
+
+_NEXT_DUE = select(tasks.c.due_at).where(status_in(Status.SCHEDULED)).order_by(tasks.c.due_at).limit(1)
+
+
+async def next_due(connection: AsyncConnection) -> datetime | None:
+    """Return when the next scheduled task is due."""
+    return (await connection.execute(_NEXT_DUE)).scalar()
 
 
 async def matching_ids(connection: AsyncConnection, wanted: TaskFilter, limit: int) -> list[TaskId]:

@@ -1,4 +1,4 @@
-"""Windows of the task list that observers look at, in the orders of docs/protocol.md.
+"""Windows of the task list that observers look at, or act on, in the orders of docs/protocol.md.
 
 A window is filled from one segment of its order after the other. Pending tasks are read along the queue's index, lane
 by lane, so that nothing is sorted but the few candidates. A window that hangs on a place is read from there on, or from
@@ -9,16 +9,18 @@ begins far behind a list's head is read from its end if that is nearer, and in l
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
 from treadle_server.domain.tasks import Task
 from treadle_server.store.read import filters, walks
 from treadle_server.store.read.depths import depth
-from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Segment, SortKey, sort_key, sort_key_of
+from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Segment, SortKey, sort_key, sort_key_of, whole_order
 from treadle_server.store.read.shown import LISTED
 from treadle_server.store.read.sources import WHOLE_LINE, QueueWalk, Source, line_beyond
 from treadle_server.store.tables import tasks
@@ -235,3 +237,27 @@ class _Reader:
         rows = await self._connection.execute(select(*LISTED).where(tasks.c.seq.in_(seqs)))
         by_seq = {task.seq: task for task in map(to_task, rows)}
         return [by_seq[seq] for seq in seqs if seq in by_seq], self._offset
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenView:
+    """A task as it was at that moment."""
+
+    id: str
+    version: int
+    status: str
+    job_name: str
+
+
+async def freeze(
+    connection: AsyncConnection, wanted: TaskFilter, *, order: str, limit: int
+) -> tuple[list[FrozenView], bool]:
+    """Return up to `limit` matching tasks in the order, and whether there are more.
+
+    One statement reads them, so that all are of one moment: none is missed or doubled because it moves meanwhile.
+    """
+    where = await filters.conditions(connection, wanted)
+    columns = (tasks.c.id, tasks.c.version, tasks.c.status, tasks.c.job_name)
+    statement = select(*columns).where(*where).order_by(*whole_order(order)).limit(limit + 1)
+    found = [FrozenView(*row) for row in await connection.execute(statement)]
+    return found[:limit], len(found) > limit
