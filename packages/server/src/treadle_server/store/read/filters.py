@@ -1,8 +1,9 @@
 """What a `TaskFilter` means in SQL, and when its count is known without counting; `matching.py` says it in memory."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import copy
 from datetime import timedelta
-from operator import eq
+from operator import eq, ge, le, lt
 from typing import Any
 from uuid import UUID
 
@@ -103,13 +104,8 @@ class Where(list[ColumnElement[bool]]):
         return [one for one in self if not any(one is other for other in known)]
 
     @property
-    def asked(self) -> Asked:
-        """Return what is asked of each task along the index: those that are not among `along`."""
-        return Asked(self.beside_index)
-
-    @property
     def beside_index(self) -> list[ColumnElement[bool]]:
-        """Return those that are not among `along`."""
+        """Return those that are not among `along`: what is asked of each task along the index."""
         return [one for one in self if not any(one is other for other in self.along)]
 
     def walk(self, *, up: bool = False, beyond: Sequence[ColumnElement[bool]] = ()) -> Walk:
@@ -139,9 +135,8 @@ class Where(list[ColumnElement[bool]]):
         return found
 
     def _with(self, *conditions: ColumnElement[bool]) -> "Where":
-        found = Where(conditions)
-        found.is_narrow, found.is_short = self.is_narrow, self.is_short
-        found.along, found.of_job, found.of_status = self.along, self.of_job, self.of_status
+        found = copy(self)
+        found[:] = conditions
         return found
 
 
@@ -244,35 +239,44 @@ async def worker_ids(connection: AsyncConnection, called: Sequence[str]) -> list
     return found
 
 
-def _of_its_time(wanted: TaskFilter, dialect: str) -> list[ColumnElement[bool]]:
-    """Return the conditions on when it was put in, started and ended, how long it took, how often, and its error."""
-    found: list[ColumnElement[bool]] = []
-    for name, column in TIMES.items():
-        if (since := getattr(wanted, f"{name}_from")) is not None:
-            found.append(tasks.c[column] >= since)
-        if (until := getattr(wanted, f"{name}_until")) is not None:
-            found.append(tasks.c[column] < until)
-    if wanted.error is not None:
-        found.append(_has_error(wanted.error))
-    if wanted.least_tries is not None:
-        found.append(tasks.c.run_id + 1 >= wanted.least_tries)
-    if wanted.most_tries is not None:
-        found.append(tasks.c.run_id + 1 <= wanted.most_tries)
-    took: ColumnElement[Any] = literal_column("(tasks.completed_at - tasks.started_at)")
-    if wanted.least_seconds is not None:
-        found.append(took >= _span(wanted.least_seconds, dialect))
-    if wanted.most_seconds is not None:
-        found.append(took <= _span(wanted.most_seconds, dialect))
-    return found
-
-
 TIMES = {"created": "created_at", "started": "started_at", "ended": "completed_at"}
 """The columns of the times that a filter may bound."""
 
+_BOUNDS: tuple[tuple[str, Callable[[Any, Any], Any], str], ...] = (
+    *((f"{name}_from", ge, column) for name, column in TIMES.items()),
+    *((f"{name}_until", lt, column) for name, column in TIMES.items()),
+    *(("least_tries", ge, "tries"), ("most_tries", le, "tries")),
+    *(("least_seconds", ge, "took"), ("most_seconds", le, "took")),
+)
+"""The parts of a filter that bound something, how, and what; each in SQL in `_BOUNDED`, and in memory in that of
+`matching.py`."""
 
-def _span(seconds: float, dialect: str) -> ColumnElement[Any]:
+
+def bounds_of(wanted: TaskFilter) -> Iterator[tuple[Callable[[Any, Any], Any], str, Any]]:
+    """Yield how a filter bounds what of a task, and by which value."""
+    for part, compare, of in _BOUNDS:
+        if (value := getattr(wanted, part)) is not None:
+            yield compare, of, timedelta(seconds=value) if of == "took" else value
+
+
+_BOUNDED: dict[str, ColumnElement[Any]] = {
+    **{column: tasks.c[column] for column in TIMES.values()},
+    "tries": tasks.c.run_id + 1,
+    "took": literal_column("(tasks.completed_at - tasks.started_at)"),
+}
+
+
+def _of_its_time(wanted: TaskFilter, dialect: str) -> list[ColumnElement[bool]]:
+    """Return the conditions on when it was put in, started and ended, how long it took, how often, and its error."""
+    found = [
+        compare(_BOUNDED[of], _span(value, dialect) if of == "took" else value)
+        for compare, of, value in bounds_of(wanted)
+    ]
+    return found if wanted.error is None else [*found, _has_error(wanted.error)]
+
+
+def _span(span: timedelta, dialect: str) -> ColumnElement[Any]:
     """Return a duration as the difference of two instants is one."""
-    span = timedelta(seconds=seconds)
     return literal(span, Interval()) if dialect == "postgresql" else literal(span // timedelta(microseconds=1), BigKey)
 
 
@@ -289,18 +293,17 @@ def _of_group(failure: str, dialect: str) -> list[ColumnElement[bool]]:
     return [numbered(select(latest.c.task_seq), dialect), its_own.correlate(tasks).exists()]
 
 
+UNLIKE = {"not_room": "room", "not_job": "job_name", "not_target": "target", "not_worker": "worker_id"}
+"""The columns that must have none of the values that these parts of a filter say."""
+
+
 async def _unlike(connection: AsyncConnection, wanted: TaskFilter) -> list[ColumnElement[bool]]:
     """Return the conditions of what a task must not be; they offer no index."""
     found: list[ColumnElement[bool]] = []
-    if wanted.not_room:
-        found.append(tasks.c.room.not_in(wanted.not_room))
-    if wanted.not_job:
-        found.append(tasks.c.job_name.not_in(wanted.not_job))
-    if wanted.not_target:
-        found.append(or_(tasks.c.target.is_(None), tasks.c.target.not_in(wanted.not_target)))
-    if wanted.not_worker:
-        others = tasks.c.worker_id.not_in(await worker_ids(connection, wanted.not_worker))
-        found.append(or_(tasks.c.worker_id.is_(None), others))
+    for name, column in UNLIKE.items():
+        if unwanted := getattr(wanted, name):
+            values = await worker_ids(connection, unwanted) if name == "not_worker" else unwanted
+            found.append(or_(tasks.c[column].is_(None), tasks.c[column].not_in(values)))
     found += [~func.coalesce(_has_error(error), False) for error in wanted.not_error or ()]
     dialect = connection.dialect.name
     found += [~few.has_one_of(keys_wanted(tag), dialect, rare=False) for tag in wanted.not_tag or ()]
@@ -365,7 +368,7 @@ async def total(connection: AsyncConnection, wanted: TaskFilter) -> tuple[int, b
         found = await walks.count(connection, select(tasks.c.seq).where(*where).limit(COUNT_CAP + 1))
         return min(found, COUNT_CAP), found > COUNT_CAP
     walk = where.walk()
-    found = await walks.count(connection, walk.those(where.asked, limit=COUNT_CAP + 1))
+    found = await walks.count(connection, walk.those(Asked(where.beside_index), limit=COUNT_CAP + 1))
     return min(found, COUNT_CAP), found > COUNT_CAP or await walk.end(connection) is not None
 
 

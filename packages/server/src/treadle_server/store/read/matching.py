@@ -1,9 +1,10 @@
 """What a `TaskFilter` means for a task in memory: the same as `filters.py` says in SQL."""
 
 from collections.abc import Callable, Collection
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache, partial
 from operator import attrgetter
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -12,7 +13,7 @@ from treadle.wire.ids import is_uuid
 from treadle.wire.tags import Entry, entries
 from treadle.wire.tags import wanted as wanted_entries
 from treadle_server.domain.tasks import Task
-from treadle_server.store.read.filters import TIMES, ids_from, visibility_of
+from treadle_server.store.read.filters import UNLIKE, bounds_of, ids_from, visibility_of
 
 Matches = Callable[[Task], bool]
 
@@ -50,7 +51,9 @@ def _parts(wanted: TaskFilter) -> list[Matches]:
         first, last = ids_from(wanted.id)
         parts.append(lambda task: first <= task.id <= last)
     parts += [_has(tag) for tag in wanted.tag or ()]
-    parts += _of_its_time(wanted)
+    parts += [_is_bounded(compare, _BOUNDED[of], value) for compare, of, value in bounds_of(wanted)]
+    if wanted.error is not None:
+        parts.append(partial(_has_error, wanted.error))
     parts += _unlike(wanted)
     if (visibility := visibility_of(wanted)) is not None:
         parts.append(lambda task: visibility.admits(task.room))
@@ -67,51 +70,29 @@ def _has(tag: str) -> Matches:
     return lambda task: task.tags is not None and not having.isdisjoint(_entries(task.tags))
 
 
-def _of_its_time(wanted: TaskFilter) -> list[Matches]:
-    found: list[Matches] = []
-    for name, column in TIMES.items():
-        since, until = getattr(wanted, f"{name}_from"), getattr(wanted, f"{name}_until")
-        if since is not None or until is not None:
-            found.append(_between(attrgetter(column), since, until))
-    if (error := wanted.error) is not None:
-        found.append(lambda task: _has_error(error, task))
-    least, most = wanted.least_tries, wanted.most_tries
-    if least is not None or most is not None:
-        found.append(lambda task: (least or 0) <= task.run_id + 1 and (most is None or task.run_id + 1 <= most))
-    if wanted.least_seconds is not None or wanted.most_seconds is not None:
-        found.append(_took(wanted.least_seconds, wanted.most_seconds))
-    return found
-
-
 def _has_error(wanted: str, task: Task) -> bool:
     return wanted in {task.error, task.reason} or (task.error or "").startswith(f"{wanted}:")
 
 
-def _between(at: Callable[[Task], datetime | None], since: datetime | None, until: datetime | None) -> Matches:
-    def is_between(task: Task) -> bool:
-        moment = at(task)
-        return moment is not None and (since is None or moment >= since) and (until is None or moment < until)
-
-    return is_between
+def _took(task: Task) -> timedelta | None:
+    return None if task.completed_at is None or task.started_at is None else task.completed_at - task.started_at
 
 
-def _took(least: float | None, most: float | None) -> Matches:
-    shortest = None if least is None else timedelta(seconds=least)
-    longest = None if most is None else timedelta(seconds=most)
+_BOUNDED: dict[str, Callable[[Task], Any]] = {
+    **{column: attrgetter(column) for column in ("created_at", "started_at", "completed_at")},
+    "tries": lambda task: task.run_id + 1,
+    "took": _took,
+}
 
-    def took(task: Task) -> bool:
-        if task.completed_at is None or task.started_at is None:
-            return False
-        span = task.completed_at - task.started_at
-        return (shortest is None or span >= shortest) and (longest is None or span <= longest)
 
-    return took
+def _is_bounded(compare: Callable[[Any, Any], bool], of: Callable[[Task], Any], bound: Any) -> Matches:
+    return lambda task: (value := of(task)) is not None and compare(value, bound)
 
 
 def _unlike(wanted: TaskFilter) -> list[Matches]:
     found: list[Matches] = []
-    for name, column in _EQUAL.items():
-        if unwanted := getattr(wanted, f"not_{name}", None):
+    for name, column in UNLIKE.items():
+        if unwanted := getattr(wanted, name):
             found.append(_is_not(_is_one_of(unwanted, attrgetter(column))))
     found += [_is_not(_has(tag)) for tag in wanted.not_tag or ()]
     found += [_is_not(partial(_has_error, error)) for error in wanted.not_error or ()]

@@ -21,7 +21,7 @@ from treadle_server.store.read import filters
 from treadle_server.store.read.positions import positions
 from treadle_server.store.read.shown import LISTED, SIZE, fitting, whole
 from treadle_server.store.read.targets import Blocked, blocked_by
-from treadle_server.store.read.walks import numbered
+from treadle_server.store.read.walks import Asked, numbered
 from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.transaction.load import to_task
 
@@ -111,7 +111,7 @@ async def page(
         return TaskPage([], total, capped, None)
     where = await filters.conditions(connection, wanted)
     behind = [] if cursor is None else [tasks.c.seq < _read_cursor(cursor)]
-    asked = where.asked
+    asked = Asked(where.beside_index)
     walk = None if where.is_short or not asked.conditions else where.walk(beyond=behind)
     if walk is None:
         statement = select(*LISTED, SIZE).where(*where, *behind).limit(limit + 1).offset(offset)
