@@ -7,7 +7,8 @@ Windows of tasks are not read again but corrected, by another loop, which no rea
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from treadle.wire.frames import Push
@@ -96,15 +97,18 @@ class Feed:
     """What `stale_since` was when the read under way began."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def begin_read(self) -> None:
-        """Note that all that is committed by now will be shown."""
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Note that all that is committed by now is shown by what is read in the block, unless that fails."""
         self.read_for, self.stale_since = self.stale_since, None
-
-    def end_read(self, *, failed: bool) -> None:
-        """Note that it is shown, unless the read failed."""
-        if failed and self.read_for is not None:
-            self.stale_since = self.read_for
-        self.read_for = None
+        try:
+            yield
+        except BaseException:
+            if self.read_for is not None:
+                self.stale_since = self.read_for
+            raise
+        finally:
+            self.read_for = None
 
     @property
     def window(self) -> TasksView | None:
@@ -268,7 +272,8 @@ class Feeds(EngineService):
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._mark_overdue(now)
-        self._mark_histories()
+        if self._rates.roll():
+            self._dirty.update(feed for feed in self._feeds.values() if feed.view.topic == "jobs")
         if self._polls and now - (self._polled_at or 0.0) >= POLL:
             self._polled_at = now
             for feed in self._feeds.values():
@@ -286,10 +291,6 @@ class Feeds(EngineService):
             if feed.again_at is not None and feed.again_at <= now:
                 feed.again_at = None
                 self._dirty.add(feed)
-
-    def _mark_histories(self) -> None:
-        if self._rates.roll():
-            self._dirty.update(feed for feed in self._feeds.values() if feed.view.topic == "jobs")
 
     async def _refresh_all(self, now: float) -> None:
         due = [feed for feed in self._dirty if feed.due_at <= now]
@@ -322,13 +323,8 @@ class Feeds(EngineService):
         loop = asyncio.get_running_loop()
         seq, began = self._engine.hub.seq, loop.time()
         metered = Metered(self._rows_of(feed.view))
-        feed.begin_read()
-        try:
+        with feed.reading():
             rows = await metered
-        except BaseException:
-            feed.end_read(failed=True)
-            raise
-        feed.end_read(failed=False)
         self._tell(feed, rows, max(seq, feed.seq))
         ended = loop.time()
         # The database, which works on it meanwhile, has as long a rest at least.

@@ -38,13 +38,14 @@ class Known:
         self._order = wanted.order
         self._matches = matches
         self._most = most
-        self._backward = at is not None and wanted.before is not None
+        self.goes_back = at is not None and wanted.before is not None
+        """Whether it goes from where the window hangs against the list's order."""
         self._near = None if at is None else rank_at(at, wanted.order)
         self._is_inclusive = wanted.first is not None
         rank = rank_of(wanted.order)
         by_id = {told.task.id: RankedTask(rank(told.task), told) for told in found}
         self.rows = sorted(by_id.values(), key=_rank)
-        self._far = None if is_all or not self.rows else self.rows[0 if self._backward else -1].rank
+        self._far = None if is_all or not self.rows else self.rows[0 if self.goes_back else -1].rank
         """Up to here everything is known; None: to the list's end."""
 
     @property
@@ -79,7 +80,7 @@ class Known:
         for number in self._segments():
             tasks, rank = changed.segment(self._order, number)
             start, end = self._bounds(tasks, rank)
-            for i in range(end - 1, start - 1, -1) if self._backward else range(start, end):
+            for i in range(end - 1, start - 1, -1) if self.goes_back else range(start, end):
                 task = tasks[i]
                 if self._matches(task) and task.id not in older and task.id not in changed.gone:
                     found.append(RankedTask(rank(task), changed.told(task)))
@@ -91,14 +92,14 @@ class Known:
         """Return the segments of the order in which what is known lies, from where the window hangs on."""
         last = len(ORDERS[self._order]) - 1
         near = 0 if self._near is None else self._near[0]
-        if self._backward:
+        if self.goes_back:
             return range(near, (0 if self._far is None else self._far[0]) - 1, -1)
         return range(near, (last if self._far is None else self._far[0]) + 1)
 
     def _bounds(self, tasks: Sequence[Task], rank: Callable[[Task], Rank]) -> tuple[int, int]:
         """Return which of the tasks, which stand in their order, lie within what is known."""
         near, far = self._near, self._far
-        if self._backward:
+        if self.goes_back:
             assert near is not None
             return 0 if far is None else bisect_left(tasks, far, key=rank), bisect_left(tasks, near, key=rank)
         begins = bisect_left if self._is_inclusive else bisect_right
@@ -107,17 +108,12 @@ class Known:
 
     def _cut(self) -> None:
         if len(self.rows) > self._most:
-            self.rows = self.rows[-self._most :] if self._backward else self.rows[: self._most]
-            self._far = self.rows[0 if self._backward else -1].rank
+            self.rows = self.rows[-self._most :] if self.goes_back else self.rows[: self._most]
+            self._far = self.rows[0 if self.goes_back else -1].rank
 
     def __iter__(self) -> Iterator[ToldTask]:
         """Yield the tasks from where the window hangs on."""
-        return (row.told for row in (reversed(self.rows) if self._backward else self.rows))
-
-    @property
-    def goes_back(self) -> bool:
-        """Return whether that is against the list's order."""
-        return self._backward
+        return (row.told for row in (reversed(self.rows) if self.goes_back else self.rows))
 
 
 def _rank(row: RankedTask) -> Rank:
