@@ -7,6 +7,7 @@ commits, sessions and notices are this process's own. `docs/monitoring.md` has e
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import func, select
@@ -75,7 +76,7 @@ class Metrics:
         self._one_at_a_time = asyncio.Lock()
         self.sessions: Callable[[], Mapping[str, int]] = dict
         """Returns how many sessions of each kind there are."""
-        self.notices: Callable[[], tuple[int, int]] = _none
+        self.notices: Callable[[], tuple[int, int]] = lambda: (0, 0)
         """Returns how many notices were sent, and how many were heard."""
 
     async def page(self) -> bytes:
@@ -147,22 +148,9 @@ def _family(name: str, values: _Values) -> "Metric":
     return family
 
 
-class _Families:
-    """What prometheus_client takes for a registry."""
-
-    def __init__(self, families: "list[Metric]") -> None:
-        self._families = families
-
-    def collect(self) -> "list[Metric]":
-        """Return what is to be written."""
-        return self._families
-
-
 def _written(shown: Iterable[_Sample]) -> bytes:
     from prometheus_client import generate_latest
 
-    return generate_latest(_Families([_family(name, values) for name, values in shown]))
-
-
-def _none() -> tuple[int, int]:
-    return 0, 0
+    families = [_family(name, values) for name, values in shown]
+    registry: Any = SimpleNamespace(collect=lambda: families)
+    return generate_latest(registry)
