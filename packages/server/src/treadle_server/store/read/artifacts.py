@@ -63,13 +63,9 @@ async def announced(connection: AsyncConnection, artifact_id: str) -> Announced 
         return None
     artifact = Artifact(*row)
     task = (await connection.execute(select(tasks).where(tasks.c.seq == artifact.task_seq))).one()
-    return Announced(artifact, to_task(task), await _resolved(connection, artifact))
-
-
-async def _resolved(connection: AsyncConnection, artifact: Artifact) -> Run | None:
     ended = past_runs(of=lambda seq: seq == artifact.task_seq)
-    row = (await connection.execute(select(ended).where(ended.c.run_id == artifact.run_id))).first()
-    return None if row is None else to_run(row)
+    run = (await connection.execute(select(ended).where(ended.c.run_id == artifact.run_id))).first()
+    return Announced(artifact, to_task(task), None if run is None else to_run(run))
 
 
 async def known(connection: AsyncConnection, locations: Collection[str]) -> set[str]:

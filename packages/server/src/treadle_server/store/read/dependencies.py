@@ -86,10 +86,8 @@ def _depended(id_: Any, status: str, places: str, error: str | None = None, resu
 
 async def waits_for(connection: AsyncConnection, task_id: TaskId, needs_id: TaskId) -> bool:
     """Return whether the first task waits, or waited, for the second."""
-    own, other = tasks.alias("own"), tasks.alias("other")
-    seq_of = select(own.c.seq).where(own.c.id == task_id).scalar_subquery()
-    needs_of = select(other.c.seq).where(other.c.id == needs_id).scalar_subquery()
-    statement = select(_e.met).where(_e.task_seq == seq_of, _e.needs_seq == needs_of)
+    own, other = (select(_c.seq).where(_c.id == one).scalar_subquery() for one in (task_id, needs_id))
+    statement = select(_e.met).where(_e.task_seq == own, _e.needs_seq == other)
     return (await connection.execute(statement)).first() is not None
 
 

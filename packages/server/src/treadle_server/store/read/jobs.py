@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import (
     BindParameter,
-    ColumnElement,
     CompoundSelect,
     bindparam,
     exists,
@@ -28,7 +27,7 @@ from treadle_server.domain.jobs import JOB_FIELDS, Job
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import JobNotFound, no_job
 from treadle_server.store.read import counts, failures
-from treadle_server.store.read.visibility import jobs_within, seen_from
+from treadle_server.store.read.visibility import jobs_within, reads, seen_from
 from treadle_server.store.tables import jobs, lanes, schedules, tasks, worker_jobs, workers
 
 _COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
@@ -62,15 +61,6 @@ async def by_name(connection: AsyncConnection, full_name: str, *, room: str) -> 
     return Job(*row)
 
 
-def _readable(room: str | None, visibility: Visibility | None) -> ColumnElement[bool]:
-    """Return the condition that a job is seen from rooms that are read; from one that is not, nothing is."""
-    return (
-        false()
-        if visibility is not None and room is not None and not visibility.admits(room)
-        else jobs_within(visibility)
-    )
-
-
 async def page(
     connection: AsyncConnection,
     *,
@@ -80,7 +70,8 @@ async def page(
     offset: int = 0,
 ) -> tuple[list[Job], int]:
     """Return jobs seen from `room` (None: all) by who reads what `visibility` says, newest first, and their number."""
-    where = (jobs.c.deleted_at.is_(None), seen_from(room, jobs.c.room), _readable(room, visibility))
+    seen = (jobs_within(visibility), seen_from(room, jobs.c.room), reads(visibility, room))
+    where = (jobs.c.deleted_at.is_(None), *seen)
     statement = select(*_COLUMNS).where(*where).order_by(jobs.c.num.desc()).limit(limit).offset(offset)
     found = [Job(*row) for row in await connection.execute(statement)]
     if not offset and len(found) < limit:

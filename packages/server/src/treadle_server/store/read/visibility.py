@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, exists, func, or_, select, true
+from sqlalchemy import ColumnElement, exists, false, func, or_, select, true
 
 from treadle.wire.names import SHARED_ROOMS
 from treadle_server.domain.visibility import Visibility
@@ -23,6 +23,11 @@ def within(visibility: Visibility | None, room: ColumnElement[Any]) -> ColumnEle
 def seen_from(room: str | None, of: ColumnElement[Any]) -> ColumnElement[bool]:
     """Return the condition that the room in a column is `room` or one that is shared; None sees from all rooms."""
     return true() if room is None else of.in_(sorted({room, *SHARED_ROOMS}))
+
+
+def reads(visibility: Visibility | None, room: str | None) -> ColumnElement[bool]:
+    """Return the condition that the room from which is looked is read, if it is one: from another nothing is seen."""
+    return true() if visibility is None or room is None or visibility.admits(room) else false()
 
 
 def jobs_within(visibility: Visibility | None) -> ColumnElement[bool]:

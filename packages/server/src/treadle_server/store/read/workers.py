@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import false, func, select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId, WorkerId
@@ -13,7 +13,7 @@ from treadle.wire.status import LEASED
 from treadle_server.domain.jobs import WORKER_FIELDS, Worker
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import WorkerNotFound
-from treadle_server.store.read.visibility import seen_from, workers_within
+from treadle_server.store.read.visibility import reads, seen_from, workers_within
 from treadle_server.store.tables import holds, jobs, status_in, tasks, worker_jobs, workers
 from treadle_server.store.transaction.load import to_worker
 from treadle_server.store.types import Instant
@@ -76,10 +76,8 @@ async def page(
 
     Seen are those that serve a job which who reads the rooms of `visibility` sees, and those of the `owner`.
     """
-    where = [workers_within(visibility, owner)]
+    where = [workers_within(visibility, owner), reads(visibility, room)]
     if room is not None:
-        if visibility is not None and not visibility.admits(room):
-            where.append(false())
         serving = select(worker_jobs.c.worker_id).join(jobs, jobs.c.num == worker_jobs.c.job_num)
         where.append(workers.c.id.in_(serving.where(seen_from(room, jobs.c.room))))
     total = (await connection.execute(select(func.count()).select_from(workers).where(*where))).scalar_one()
