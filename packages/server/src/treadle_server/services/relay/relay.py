@@ -140,8 +140,7 @@ class Relay(EngineService):
 
     def want_each(self, server: str, *, wanted: bool) -> None:
         """Note whether another server wants to be told each transition."""
-        self.inbox.want_each(server, wanted=wanted)
-        self.sender.peers_want_each = self.inbox.peers_want_each
+        self.sender.peers_want_each = self.inbox.want_each(server, wanted=wanted)
 
     async def close(self) -> None:
         """Hear nothing more, and let the others tell nothing to this server any more."""
@@ -171,15 +170,11 @@ class Inbox(EngineService):
         """The number of the last notice of each server."""
         self._wants_each: set[str] = set()
 
-    @property
-    def peers_want_each(self) -> bool:
-        """Return whether another server wants to be told each transition."""
-        return bool(self._wants_each)
-
-    def want_each(self, server: str, *, wanted: bool) -> None:
-        """Note whether another server wants to be told each transition."""
+    def want_each(self, server: str, *, wanted: bool) -> bool:
+        """Note whether another server wants to be told each transition; return whether one of them does."""
         (self._wants_each.add if wanted else self._wants_each.discard)(server)
         self._engine.hub.want_each("elsewhere", wanted=bool(self._wants_each))
+        return bool(self._wants_each)
 
     def add(self, notice: Notice) -> None:
         """Keep a notice to be taken; one whose predecessor is missing tells that something was lost."""
