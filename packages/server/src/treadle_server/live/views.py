@@ -49,8 +49,8 @@ from treadle_server.store.read.failures import groups
 from treadle_server.store.read.history import happenings
 from treadle_server.store.read.positions import position
 
-MOST_TARGETS = 10_000
-"""Targets that an observer is shown; `total` tells how many there are."""
+MOST_SHOWN = 10_000
+"""Jobs, targets or schedules that an observer is shown; `total` tells how many there are."""
 
 MOST_LIMITS = 1_000
 """Limits that an observer is shown; `total` tells how many there are."""
@@ -60,9 +60,6 @@ MOST_ARTIFACTS = 100
 
 MOST_STEPS = 200
 """A task's steps that its observers are shown among its events: the last ones."""
-
-MOST_SCHEDULES = 10_000
-"""Schedules that an observer is shown; `total` tells how many there are."""
 
 POSITION_SECONDS = 1.0
 """How often positions and totals are refreshed at most, and what costs more to read than the rest."""
@@ -143,7 +140,7 @@ class CountsView(RoomView):
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each job."""
-        found, total = await read_jobs.page(connection, room=self.room, visibility=self.visibility, limit=10_000)
+        found, total = await read_jobs.page(connection, room=self.room, visibility=self.visibility, limit=MOST_SHOWN)
         told = None if self.visibility is None else [job.num for job in found if self.visibility.admits(job.room)]
         by_job = await counts.by_job(connection, told)
         rows = {job.full_name: dumps({"job": job.full_name, "counts": by_job.get(job.num, {})}) for job in found}
@@ -204,9 +201,9 @@ class TargetsView(RoomView):
         return bool(batch.targets)
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
-        """Return a row for each, at most `MOST_TARGETS`, newest first."""
+        """Return a row for each, at most `MOST_SHOWN`, newest first."""
         found, total = await read_targets.in_use(
-            connection, room=self.room, visibility=self.visibility, limit=MOST_TARGETS
+            connection, room=self.room, visibility=self.visibility, limit=MOST_SHOWN
         )
         rows = {str(view.num): dumps(target_data(view)) for view in found}
         return ViewRows(rows, total)
@@ -224,12 +221,12 @@ class SchedulesView(RoomView):
         return bool(batch.schedules) or any(task.schedule_id is not None for task, _ in batch.tasks)
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
-        """Return a row for each, at most `MOST_SCHEDULES`, newest first, without large values."""
+        """Return a row for each, at most `MOST_SHOWN`, newest first, without large values."""
         found, total = await read_schedules.page(
             connection,
             room=self.room,
             visibility=self.visibility,
-            limit=MOST_SCHEDULES,
+            limit=MOST_SHOWN,
             tokens_at=self.tokens_at(),
             is_short=True,
         )
