@@ -90,7 +90,7 @@ class _Band:
             if not keys:
                 break
             middle = self._middle(keys, parts)
-            before = steps if len(parts) == 1 else await self._before(parts, low, middle)
+            before = steps if len(parts) == 1 else await self._counted(parts, self._between(low, middle))
             if (n := sum(before.values())) > left:
                 high, parts = middle, before
             else:
@@ -104,10 +104,6 @@ class _Band:
         held = await self._counted({_Part(lane, blocked=True): n for lane, n in lanes.items()}, ())
         found = held | {_Part(lane, blocked=False): n - held.get(_Part(lane, True), 0) for lane, n in lanes.items()}
         return {part: n for part, n in found.items() if n > 0}
-
-    async def _before(self, parts: Mapping[_Part, int], low: DueKey, middle: DueKey) -> dict[_Part, int]:
-        """Return how many of each part stand behind `low`, up to `middle` and there."""
-        return await self._counted(parts, self._between(low, middle))
 
     async def _counted(self, parts: Mapping[_Part, int], bounds: Sequence[ColumnElement[bool]]) -> dict[_Part, int]:
         """Return how many of each part are within the bounds; no part has more than `parts` says."""

@@ -8,7 +8,6 @@ neighbours are counted, so that a page of 100 rows costs one walk through the in
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any
 
@@ -18,9 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
+from treadle_server.store.sqlite.rows import micros
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _BEFORE_ALL_SEQ = -1
 _BEHIND_ALL_SEQ = 2**62
 
@@ -134,16 +132,10 @@ def _gaps(group: Sequence[Task], dialect: str) -> list[list[Any]]:
     from_seq = _BEFORE_ALL_SEQ
     gaps = []
     for task in group:
-        to_due = _bound(task.due_at, dialect)
+        to_due: Any = micros(task.due_at) if dialect == "sqlite" else task.due_at.isoformat()
         # Two tasks of the same time bound one range between them, not the end of one and the start of another.
         at_once = to_due == from_due
         from_to, to_from = (task.seq, task.seq) if at_once else (_BEHIND_ALL_SEQ, _BEFORE_ALL_SEQ)
         gaps.append([task.lane, task.priority, from_due, from_seq, from_to, to_due, to_from, task.seq])
         from_due, from_seq = to_due, task.seq
     return gaps
-
-
-def _bound(instant: datetime, dialect: str) -> int | str:
-    if dialect == "sqlite":
-        return (instant - _EPOCH) // _MICROSECOND
-    return instant.isoformat()
