@@ -329,4 +329,4 @@ async def test_each_claim_hands_out_what_a_fresh_read_of_all_rows_gives_l9_c11_e
     assert witness.failures == []
     seen = witness.claims
     assert seen["handed out"] > STEPS
-    assert seen["known"], "some of what was handed out had been read before"
+    assert seen["known"] >= 10, "some of what was handed out had been read before"
