@@ -1,10 +1,19 @@
 """What the sheets of an encrypted task show, to who has its keys and to who has none."""
 
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
 from tests.tui.mock import NOON
 from tests.tui.scene import task
+from treadle import Context
 from treadle.encryption import FernetCodec, Sealer, new_key
 from treadle_tui.core.draw.glyphs import UNICODE
 from treadle_tui.core.state.detail import TaskDetail, shown_detail
+from treadle_tui.core.views import empty_states, sheets
 from treadle_tui.core.views.sheets import SHEETS, Sheets
 
 SEALER = Sealer(FernetCodec(new_key()))
@@ -21,8 +30,8 @@ def written(sealer: Sealer) -> dict[str, str]:
     values = {name: SEALER.value({name: "secret"}) for name in ("payload", "result", "checkpoint")}
     one = {**task(1), **values, "encrypted": True, "error": error}
     row = {"id": "x", "task": one, "runs": [run], "logs": [line], "events": [event]}
-    sheets = Sheets(UNICODE).write(TaskDetail.model_validate(shown_detail(sealer, row)))
-    documents = {name: [sheet[index] for index in range(len(sheet))] for name, sheet in sheets.items()}
+    shown = Sheets(UNICODE).write(TaskDetail.model_validate(shown_detail(sealer, row)))
+    documents = {name: [sheet[index] for index in range(len(sheet))] for name, sheet in shown.items()}
     return {name: "\n".join("".join(span.text for span in line) for line in lines) for name, lines in documents.items()}
 
 
@@ -52,3 +61,11 @@ def test_without_its_keys_each_sheet_says_that_it_is_encrypted_and_how_an_error_
         assert [name for name in SHEETS if "treadle:encrypted" in shown[name]] == []
         assert "KeyError: (encrypted)" in shown["events"]
         assert "TREADLE_ENCRYPTION_KEYS" in shown["payload"]
+
+
+@pytest.mark.parametrize("module", [sheets, empty_states], ids=lambda module: module.__name__)
+def test_what_an_empty_sheet_or_list_advises_to_call_is_there(module: ModuleType) -> None:
+    advised = re.findall(r"ctx\.(\w+)\(", Path(inspect.getfile(module)).read_text())
+
+    assert advised != []
+    assert [name for name in advised if not inspect.isfunction(getattr(Context, name, None))] == []
