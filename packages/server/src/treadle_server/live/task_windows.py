@@ -71,7 +71,8 @@ class TasksView(View):
         """Whether what commits changed tells what it shows: what an offset passes over is not known."""
         self._matches = matches or (lambda _: False)
         self._reserve = LEAST_RESERVE if self.is_corrected else 0
-        self._known: Known | None = None
+        self._known: Known
+        """Set when its rows are read first; until then they are outdated."""
         self._missed: list[Round] | None = None
         """What changed while it is being read."""
         self._is_placed = False
@@ -136,7 +137,7 @@ class TasksView(View):
     async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return the window's rows in its order: read anew if they are outdated, and counted if it is time."""
         self._has_shifted = False
-        if self.is_outdated or self._known is None or not self.is_corrected or self._hides():
+        if self.is_outdated or not self.is_corrected or self._hides():
             await self._read_rows(connection)
         await self._read_numbers(connection)
         if self._has_shifted and self.again_in is None:
@@ -151,7 +152,7 @@ class TasksView(View):
         if self._missed is not None:
             self._missed.append(changed)
             return None
-        if self.is_outdated or self._known is None:
+        if self.is_outdated:
             return None
         if self._wanted.filter.job is None or self._wanted.filter.job in changed.jobs:
             left = self._numbered_at + POSITION_SECONDS - asyncio.get_running_loop().time()
@@ -162,7 +163,7 @@ class TasksView(View):
     def _hides(self) -> bool:
         """Return whether something is not shown for long: the commit that would tell of it has failed."""
         passed, self._passed_over = self._passed_over, []
-        return any(row.told in passed and not row.told.stands for row in self._rows_known().rows) if passed else False
+        return any(row.told in passed and not row.told.stands for row in self._known.rows) if passed else False
 
     def _apply(self, known: Known, changed: Round) -> None:
         coming = known.correct(changed)
@@ -201,8 +202,8 @@ class TasksView(View):
             self.again_in = left
             return
         self.again_in, self._numbered_at = None, now
-        shown = list(islice(self._rows_known(), self._wanted.limit))
-        if self._rows_known().goes_back:
+        shown = list(islice(self._known, self._wanted.limit))
+        if self._known.goes_back:
             shown.reverse()
         self._total, is_new = await self._totals.of(connection, self._wanted.filter)
         # What the writer has moved on stands elsewhere already.
@@ -219,12 +220,8 @@ class TasksView(View):
         if not is_new:
             self.again_in = POSITION_SECONDS
 
-    def _rows_known(self) -> Known:
-        assert self._known is not None
-        return self._known
-
     def _show(self) -> ViewRows:
-        known = self._rows_known()
+        known = self._known
         shown: list[tuple[ToldTask, bytes]] = []
         passed_over: list[ToldTask] = []
         for told in known:
