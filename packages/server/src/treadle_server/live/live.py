@@ -55,7 +55,8 @@ class Live:
         self._workers: dict[WorkerId, Connection] = {}
         self._away: dict[WorkerId, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
-        self._closing = False
+        self.is_closing = False
+        """Whether the server goes: nobody is let in any more."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -68,16 +69,11 @@ class Live:
             try:
                 yield
             finally:
-                self._closing = True
+                self.is_closing = True
                 for forget in forgets:
                     forget()
                 for task in (*loops, *self._away.values()):
                     task.cancel()
-
-    @property
-    def is_closing(self) -> bool:
-        """Return whether the server goes: nobody is let in any more."""
-        return self._closing
 
     @contextmanager
     def pushing_to(self, session: Connection) -> Iterator[None]:
@@ -108,7 +104,7 @@ class Live:
 
     def soon(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
         """Have something done beside the requests; nothing while the sessions end."""
-        if self._group is None or self._closing:
+        if self._group is None or self.is_closing:
             work.close()
         else:
             self._group.create_task(work, name=name)
@@ -137,7 +133,7 @@ class Live:
 
     async def close(self) -> None:
         """Tell every session that the server goes away."""
-        self._closing = True
+        self.is_closing = True
         await asyncio.gather(
             *(session.close(GOING_AWAY, "the server is going away") for session in list(self._sessions))
         )
@@ -182,19 +178,16 @@ class Live:
     def _drop_lost(self, session: Connection) -> None:
         """End the session of a worker that was not heard of, or has gone to another server.
 
-        What it is given here would be lost again.
-
-        One that lives after all connects anew, and opens itself with its jobs.
+        What it is given here would be lost again. One that lives after all connects anew, and opens itself with its
+        jobs.
         """
         self.close_slot(session)
         session.worker_id = None
-        if self._group is not None and not self._closing:
-            why = "the worker was not heard of, or is at another server"
-            self._group.create_task(session.close(GOING_AWAY, why), name="lost")
+        self.soon(session.close(GOING_AWAY, "the worker was not heard of, or is at another server"), name="lost")
 
     def _wait_for_return(self, worker_id: WorkerId) -> None:
         """Return what the worker has not started, unless it is back soon."""
-        if self._group is None or self._closing or worker_id in self._workers or worker_id in self._away:
+        if self._group is None or self.is_closing or worker_id in self._workers or worker_id in self._away:
             return
         self.ctx.absences.begin(worker_id, self.ctx.now())
         self.feeds.touch("workers")
