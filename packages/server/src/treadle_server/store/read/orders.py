@@ -10,7 +10,7 @@ A rank says the same in memory: of two tasks the one with the lesser rank stands
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -141,14 +141,8 @@ def _rising(segment: Segment, values: tuple[Any, ...]) -> list[Any]:
 
 
 def _falling(value: Any) -> Any:
-    """Return what ascends where the value descends."""
-    return -_instant(value) if isinstance(value, datetime) else -value
-
-
-@lru_cache(maxsize=1024)
-def _instant(at: datetime) -> float:
-    """Return an instant as a number, which tells microseconds apart for some hundred years to come."""
-    return at.timestamp()
+    """Return what ascends where the value descends: as a number an instant tells microseconds for 100 years to come."""
+    return -value.timestamp() if isinstance(value, datetime) else -value
 
 
 async def sort_key(connection: AsyncConnection, order: str, task_id: str | None) -> SortKey | None:
