@@ -17,6 +17,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine import writing
 from treadle_server.engine.commands import Beat, ExpireLeases, PromoteDue, StepReport
 from treadle_server.store.base import Tx
+from treadle_server.store.postgres import writer
 from treadle_server.store.transaction import promotions
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -26,7 +27,8 @@ SECONDS = 10
 
 @pytest.fixture
 async def served(postgres_database: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
-    """A worker of two tasks at a time; its server is the only one that writes."""
+    """A worker of two tasks at a time; its server is the only one that writes, and keeps its plans."""
+    monkeypatch.setattr(writer, "PLANS_LAST", 3600.0)
     async with served_alone(postgres_database, clock, monkeypatch) as served:
         yield served
 
@@ -51,8 +53,9 @@ async def test_who_wakes_and_is_waited_for_is_claimed_where_it_sleeps_by_a_state
         assert await served.shop.engine.run(PromoteDue()) == 6
         claimed = [*await served.next()]
 
-    assert [text[:6] for text in sent if "tasks" in text] == ["SELECT", "WITH c"], "what is due, and what becomes of it"
-    assert not [text for text in sent if text.startswith("BEGIN")]
+    about_tasks = [text for text in sent if "tasks" in text]
+    assert [text[:6] for text in about_tasks] == ["SELECT", "WITH c"], "what is due, and what becomes of it"
+    assert "believed" in about_tasks[1], "it needs no transaction"
     kept = await rows_of(served)
     assert [task.id for task in claimed] == [task.id for task in sleepers[:2]]
     assert [kept[task.id] for task in claimed] == claimed
@@ -76,6 +79,23 @@ async def test_those_that_are_claimed_later_stand_in_their_queue_and_are_not_rea
 
     assert [task.id for task in given] == [task.id for task in sleepers]
     assert not [text for text in sent if "FROM tasks" in text]
+
+
+async def test_where_nothing_is_known_of_the_head_of_their_queue_it_is_read_behind_their_promotion_e1(
+    served: Served, clock: FakeClock
+) -> None:
+    sleepers = await asleep(served, clock, 2)
+    sleepers += await served.shop.submit(3, due_at=clock.now() + timedelta(seconds=SECONDS))
+    served.shop.engine.dispatcher.head_cache.clear()
+    clock.advance(SECONDS)
+
+    assert await served.shop.engine.run(PromoteDue()) == 5
+
+    given = [*await served.next()]
+    while len(given) < len(sleepers):
+        await served.complete(*given[-2:])
+        given += await served.next()
+    assert [task.id for task in given] == [task.id for task in sleepers]
 
 
 async def test_of_one_that_another_writer_changed_nothing_is_written_and_all_are_read_anew_e1_g3(
