@@ -22,7 +22,7 @@ async def test_who_asks_for_a_socket_of_a_server_that_goes_is_told_to_come_later
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serve(data_dir=tmp_path) as served:
-        served.app.state.live._closing = True
+        served.app.state.live.is_closing = True
 
         async with connect(f"ws{served.url.removeprefix('http')}/v1/session") as socket:
             await socket.wait_closed()

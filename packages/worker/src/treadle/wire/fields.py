@@ -129,7 +129,6 @@ class Request(BaseModel):
 
 
 __all__ = [
-    "LOOKED_THROUGH",
     "Amount",
     "Budget",
     "Flag",
