@@ -1,13 +1,15 @@
 """Connections that read."""
 
 import asyncio
+import re
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import asyncpg
 import pytest
 from sqlalchemy import text
 
-from treadle_server import cli
+from treadle_server import cli, store
 from treadle_server.errors import StoreUnavailable
 from treadle_server.settings import Settings
 from treadle_server.store.store import SqlStore
@@ -15,6 +17,8 @@ from treadle_server.store.store import SqlStore
 pytestmark = pytest.mark.anyio
 
 PATIENCE = 30
+
+ARRAYS = re.compile(r"::([a-z0-9]+\[\])")
 
 
 @pytest.mark.parametrize(
@@ -58,6 +62,27 @@ async def test_what_the_database_closed_is_lent_to_nobody(postgres_database: str
             assert await connection.scalar(text("SELECT pg_backend_pid()")) != pid
     finally:
         await store.close()
+
+
+@pytest.mark.postgres
+async def test_no_statement_waits_until_its_connection_knows_the_types_it_names(postgres_database: str) -> None:
+    """The driver asks for a type's description where a statement first names it, on each connection anew."""
+    named = {name for path in Path(store.__path__[0]).rglob("*.py") for name in ARRAYS.findall(path.read_text())}
+    asked: list[str] = []
+    opened = SqlStore(postgres_database)
+    await opened.open()
+    try:
+        async with opened.write() as tx, opened.read() as connection:
+            _, writes = await tx.connection.open()
+            for driver in (writes, (await connection.get_raw_connection()).driver_connection):
+                with driver.query_logger(lambda record: asked.append(record.query)):
+                    for name in sorted(named):
+                        assert await driver.fetchval(f"SELECT $1::{name}", []) == []
+    finally:
+        await opened.close()
+
+    assert named
+    assert asked == [f"SELECT $1::{name}" for name in sorted(named)] * 2
 
 
 @pytest.mark.postgres

@@ -222,6 +222,7 @@ def postgres_engine(
         connect_args={"timeout": 10, **(_POOLED if is_pooled else {"server_settings": dict(settings)})},
     )
     event.listen(engine.sync_engine, "connect", _keep_alive)
+    event.listen(engine.sync_engine, "connect", _learn_types)
     event.listen(engine.sync_engine, "checkout", _refuse_closed)
     if is_pooled:
         event.listen(engine.sync_engine, "begin", partial(_begin_with, settings))
@@ -247,6 +248,19 @@ def _keep_alive(connection: Any, _record: Any) -> None:
         # Not every system has all of them.
         if (option := getattr(socket, name, None)) is not None:
             wire.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+_TYPES = ("bigint[]", "bool[]", "bytea[]", "float8[]", "int[]", "text[]", "timestamptz[]", "uuid[]")
+_LEARN = "SELECT " + ", ".join(f"${number}::{name}" for number, name in enumerate(_TYPES, start=1))
+
+
+def _learn_types(connection: Any, _record: Any) -> None:
+    """Have the driver ask for the types that statements name before the first one waits for that.
+
+    It asks anew on each connection, which takes 8 to 10 ms: of 200 lone tasks one or two met a connection's first
+    statement, and their 99th percentile of submit to start was four times the median.
+    """
+    connection.run_async(lambda driver: driver.fetch(_LEARN, *([] for _ in _TYPES)))
 
 
 def _refuse_closed(connection: Any, _record: Any, _lent: Any) -> None:
