@@ -18,7 +18,10 @@ pytestmark = pytest.mark.anyio
 
 PATIENCE = 30
 
-ARRAYS = re.compile(r"::([a-z0-9]+\[\])")
+ARRAY = re.compile(r"::([a-z0-9]+\[\])")
+
+NAMED = sorted({name for path in Path(store.__path__[0]).rglob("*.py") for name in ARRAY.findall(path.read_text())})
+"""The types of arrays that the store's statements name."""
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,6 @@ async def test_what_the_database_closed_is_lent_to_nobody(postgres_database: str
 @pytest.mark.postgres
 async def test_no_statement_waits_until_its_connection_knows_the_types_it_names(postgres_database: str) -> None:
     """The driver asks for a type's description where a statement first names it, on each connection anew."""
-    named = {name for path in Path(store.__path__[0]).rglob("*.py") for name in ARRAYS.findall(path.read_text())}
     asked: list[str] = []
     opened = SqlStore(postgres_database)
     await opened.open()
@@ -76,13 +78,13 @@ async def test_no_statement_waits_until_its_connection_knows_the_types_it_names(
             _, writes = await tx.connection.open()
             for driver in (writes, (await connection.get_raw_connection()).driver_connection):
                 with driver.query_logger(lambda record: asked.append(record.query)):
-                    for name in sorted(named):
+                    for name in NAMED:
                         assert await driver.fetchval(f"SELECT $1::{name}", []) == []
     finally:
         await opened.close()
 
-    assert named
-    assert asked == [f"SELECT $1::{name}" for name in sorted(named)] * 2
+    assert NAMED
+    assert asked == [f"SELECT $1::{name}" for name in NAMED] * 2
 
 
 @pytest.mark.postgres
