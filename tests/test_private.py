@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -118,6 +120,36 @@ async def _doctor(server: ServerProcess) -> str:
     async with asyncio.timeout(60):
         await process.ended()
     return process.log.read_text()
+
+
+@pytest.mark.parametrize("what", ["text", "tables"])
+def test_a_file_of_another_program_is_refused_and_nothing_of_it_changed_n4(tmp_path: Path, what: str) -> None:
+    """Neither who may read it, which a system's own file is closed to all by, nor its journal."""
+    file = tmp_path / "passwd"
+    if what == "text":
+        file.write_text("root:x:0:0:root:/root:/bin/bash\n")
+    else:
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("CREATE TABLE users (name)")
+    file.chmod(0o644)
+    beside = tmp_path / "passwd-"
+    beside.touch(0o644)
+    before = file.read_bytes()
+
+    with pytest.raises(ValidationFailed, match=r"none of SQLite's files, and was not|no revision of Treadle's"):
+        create_app(Settings(data_dir=tmp_path / "data", database_url=f"sqlite:///{file}"))
+
+    assert file.read_bytes() == before
+    assert [oct(stat.S_IMODE(path.stat().st_mode)) for path in (file, beside)] == ["0o644", "0o644"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "passwd", "passwd-"]
+
+
+def test_a_file_that_litestream_has_touched_first_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "treadle.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)")
+
+    create_app(Settings(data_dir=tmp_path, database_url=f"sqlite:///{file}"))
 
 
 @pytest.mark.parametrize("whose", ["directory", "database"])

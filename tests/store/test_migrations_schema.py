@@ -205,15 +205,21 @@ async def test_another_programs_database_is_refused_and_nothing_of_it_changed(
         for statement in statements:
             await connection.execute(sa.text(statement))
         before = await connection.run_sync(lambda sync: sa.inspect(sync).get_table_names())
-    store = SqlStore(empty_database_url)
 
     with pytest.raises(ValidationFailed, match=rf"{words}.*: give Treadle a database of its own"):
-        await store.open()
+        await _open_once(empty_database_url)
 
-    await store.close()
     async with engine.connect() as connection:
         assert await connection.run_sync(lambda sync: sa.inspect(sync).get_table_names()) == before
     await engine.dispose()
+
+
+async def _open_once(url: str) -> None:
+    store = SqlStore(url)
+    try:
+        await store.open()
+    finally:
+        await store.close()
 
 
 @pytest.mark.postgres

@@ -7,6 +7,7 @@ place for them; root's may be used, and root's alone by root. Windows keeps a us
 import errno
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from treadle_server.errors import ValidationFailed
@@ -35,10 +36,11 @@ def make_directory(path: Path, *, name: str, setting: str) -> Path:
     return path
 
 
-def make_file(path: Path, *, name: str, setting: str) -> None:
+def make_file(path: Path, *, name: str, setting: str, sides: Iterable[str] = ()) -> None:
     """Have the file be there, empty if it is new, and closed to others if it was not.
 
-    Its side files take over its permissions. Raises `ValidationFailed` when it can't be, or is another user's.
+    So are the files beside it whose names end with one of `sides`. Raises `ValidationFailed` when it can't be, or is
+    another user's.
     """
     try:
         # One that is there is not opened: closing it would end what other connections of this process have locked.
@@ -49,8 +51,10 @@ def make_file(path: Path, *, name: str, setting: str) -> None:
         raise ValidationFailed(
             f"{name} {path} can't be made ({error.strerror or error}): choose another with {setting}"
         ) from None
-    for one in (path, *path.parent.glob(f"{path.name}-*")):
-        close_to_others(one)
+    close_to_others(path)
+    for one in (path.with_name(path.name + side) for side in sides):
+        if one.exists():
+            close_to_others(one)
 
 
 def close_to_others(path: Path) -> None:

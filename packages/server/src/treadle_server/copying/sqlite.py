@@ -12,11 +12,8 @@ from treadle_server.errors import ValidationFailed
 from treadle_server.store.connections import sqlite_reader, sqlite_writer
 from treadle_server.store.migrations import check_current, upgrade
 from treadle_server.store.sqlite.lock import DatabaseInUse, hold_lock
-from treadle_server.store.sqlite.places import file_of
+from treadle_server.store.sqlite.places import SIDES, file_of
 from treadle_server.store.tables import metadata
-
-SIDES = ("-wal", "-shm", "-journal")
-"""What SQLite has beside a file."""
 
 UNFINISHED = "-copying"
 """What the name of a file that is not whole yet ends with."""

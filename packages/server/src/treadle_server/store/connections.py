@@ -2,6 +2,7 @@
 
 import re
 import socket
+import sqlite3
 from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
@@ -9,13 +10,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DisconnectionError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, StaticPool
 
 from treadle_server.errors import ValidationFailed
 from treadle_server.private import make_directory, make_file
-from treadle_server.store.sqlite.places import file_of
+from treadle_server.store.migrations import refusal, revisions
+from treadle_server.store.sqlite.places import SIDES, file_of
 from treadle_server.store.sqlite.writer import MOST_TEXTS
 
 READERS = 4
@@ -92,11 +94,13 @@ def _as_parameters(match: re.Match[str]) -> str:
 def sqlite_writer(url: URL) -> Engine:
     """Return the engine of SQLite's one connection that writes, which `InlineWriter` takes.
 
-    The file and its directory are made, for this user alone. Raises `ValidationFailed` when they can't be used.
+    The file and its directory are made, for this user alone. Raises `ValidationFailed` when they can't be used, and
+    when the file is another program's, of which nothing is changed, neither what it may be read by nor its journal.
     """
     path, setting = file_of(url), "--database-url or TREADLE_DATABASE_URL"
+    _check_own(url, setting)
     make_directory(path.parent, name="the database's directory", setting=setting)
-    make_file(path, name="the database", setting=setting)
+    make_file(path, name="the database", setting=setting, sides=SIDES)
     engine = create_engine(
         url.set(drivername="sqlite"),
         # SQLAlchemy leaves transactions to the writer.
@@ -110,6 +114,26 @@ def sqlite_writer(url: URL) -> Engine:
     )
     event.listen(engine, "connect", partial(_configure, _WRITER))
     return engine
+
+
+def _check_own(url: URL, setting: str) -> None:
+    path = file_of(url)
+    if not path.is_file() or not path.stat().st_size:
+        return
+    engine = sqlite_reader(url)
+    try:
+        with engine.connect() as connection:
+            refused = refusal(connection, revisions(connection))
+    except DatabaseError as error:
+        if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_NOTADB:
+            return  # whoever writes is told of what else is the matter
+        refused = ValidationFailed(
+            f"{path} is none of SQLite's files, and was not changed: choose another with {setting}"
+        )
+    finally:
+        engine.dispose()
+    if isinstance(refused, ValidationFailed):
+        raise refused
 
 
 def sqlite_reader(url: URL) -> Engine:

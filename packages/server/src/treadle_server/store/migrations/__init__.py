@@ -78,11 +78,15 @@ def check_current(connection: Connection, name: str) -> None:
 def refusal(connection: Connection, found: list[str]) -> DatabaseIsNewer | ValidationFailed | None:
     """Return why a database with these revisions can't be Treadle's of this version; None: it can, or is empty.
 
-    Programs give their tables the same names (`tasks`, `jobs`), and keep their own revisions in the same table.
+    Programs give their tables the same names (`tasks`, `jobs`), and keep their own revisions in the same table. A file
+    of SQLite's is Treadle's as a whole, closed to other users and put in place as one; a table whose name begins with
+    an underscore may be in it, as Litestream keeps them.
     """
     there = set(inspect(connection).get_table_names())
     if not found:
-        return ValidationFailed(_STRANGE.format("no revision of Treadle's")) if there & set(metadata.tables) else None
+        is_file = connection.dialect.name == "sqlite"
+        others = {name for name in there if not name.startswith("_")} if is_file else there & set(metadata.tables)
+        return ValidationFailed(_STRANGE.format("no revision of Treadle's")) if others else None
     unknown = ", ".join(revision for revision in found if revision not in REVISIONS)
     if not there >= _FIRST:
         return ValidationFailed(_STRANGE.format(f"the revision {', '.join(found)} of another program"))

@@ -5,6 +5,9 @@ from pathlib import Path
 
 from sqlalchemy.engine import URL
 
+SIDES = ("-wal", "-shm", "-journal")
+"""What SQLite has beside a file: the endings of their names."""
+
 
 def file_of(url: URL) -> Path:
     """Return the path of SQLite's database, which every URL of it has that `parse_url` takes."""
