@@ -20,6 +20,7 @@ def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a command does to its process goes with its test."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(cli, "_calm_collector", lambda: None)
+    monkeypatch.setattr(cli, "_keep_freed_memory", lambda: None)
 
 
 def run(directory: Path, *words: str, **environment: str) -> Result:
