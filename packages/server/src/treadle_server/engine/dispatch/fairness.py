@@ -75,7 +75,10 @@ class LaneHead:
 
     def is_dry(self, capacities: Collection[int]) -> bool:
         """Return whether more is to be read before workers of all these capacities know what comes first."""
-        return any(c not in self.light and self.first(c) is None for c in capacities)
+        for capacity in capacities:  # noqa: SIM110 - asked for each task; `any` would take twice as long
+            if capacity not in self.light and self.first(capacity) is None:
+                return True
+        return False
 
     def take(self, task: Task) -> None:
         """Take the task out."""

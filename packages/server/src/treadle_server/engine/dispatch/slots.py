@@ -91,11 +91,13 @@ class WorkerSlot:
 
     def room(self) -> int:
         """Return how much more weight it asks for; with `min_concurrency`, nothing until it holds less than that."""
-        return 0 if self.min_concurrency and self.used >= self.min_concurrency else self.spare()
+        if (self.min_concurrency and self.used >= self.min_concurrency) or self.is_crowded():
+            return 0
+        return self.spare()
 
     def spare(self) -> int:
-        """Return how much more weight it can take, once it asked for any."""
-        if self.draining or not self.open or self._bytes >= self.most_bytes or self.is_crowded():
+        """Return how much more weight it can take, once it asked for any: until the transaction under way is over."""
+        if self.draining or not self.open or self._bytes >= self.most_bytes:
             return 0
         return self.concurrency + (self.ahead if self.prefetch is None else self.prefetch) - self.used
 
