@@ -209,7 +209,8 @@ class Caller:
         return stop
 
     async def _in_loop(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
-        code = asyncio.current_task()
+        # Without its loop, which is asked of the system, it takes 0.7 us and not 0.26.
+        code = asyncio.current_task(self._loop)
         assert code is not None
         # Most functions want no context, and its event costs more than the rest of a call.
         context = self._context(held, self._port(LoopPort, held)) if task.signature.wants_context else None
