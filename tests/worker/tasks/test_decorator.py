@@ -4,7 +4,7 @@ import importlib
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel, Field
@@ -189,6 +189,41 @@ def test_an_annotation_that_can_not_be_resolved_says_so() -> None:
 
     with pytest.raises(errors.DefinitionError, match="Nowhere"):
         unclear.bind(1)
+
+
+class Unwilling:
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> Any:
+        raise ValueError("no schema of mine")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        (Annotated[str, Field(pattern="(")], "regex parse error"),
+        (Annotated[int, Field(gt="x")], "gt"),
+        (Unwilling, "no schema of mine"),
+        (3, "can't be described in JSON"),
+        ("1 / 0", "division by zero"),
+        (bytearray, r"can't be described in JSON: (?!.*For further information)"),
+    ],
+)
+def test_an_annotation_that_can_not_be_described_says_so(annotation: Any, message: str) -> None:
+    def unclear(n: Any) -> None: ...
+
+    unclear.__annotations__["n"] = annotation
+    described = task(unclear)
+
+    with pytest.raises(errors.DefinitionError, match=f"(?s)unclear.*{message}"):
+        described.bind("1")
+
+
+def test_what_a_result_is_like_need_not_be_known() -> None:
+    @task
+    def unclear() -> Annotated[str, Field(pattern="(")]:
+        return "it"
+
+    assert unclear.signature.returns.validate_python("it") == "it"
 
 
 def test_option_names_never_collide_with_arguments() -> None:

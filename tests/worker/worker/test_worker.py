@@ -10,6 +10,7 @@ import pytest
 
 from tests.waiting import until
 from treadle import Worker, task
+from treadle.errors import DefinitionError
 from treadle.loops import loop_factory
 from treadle_server.testing import serve_in_thread
 
@@ -53,3 +54,13 @@ def test_a_worker_in_another_thread_is_stopped_from_this_one() -> None:
         finally:
             worker.stop()
             thread.join()
+
+
+def test_a_worker_whose_task_can_not_be_described_ends_with_what_is_wrong() -> None:
+    """It is no fault of the connection: another one would change nothing."""
+
+    @task
+    def unclear(n: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    with serve_in_thread() as served, pytest.raises(DefinitionError, match="Nowhere"):
+        Worker([unclear], url=served.url, token=served.token).run()

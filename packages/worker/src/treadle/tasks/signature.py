@@ -6,7 +6,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import to_json, to_jsonable_python
 
@@ -180,7 +180,8 @@ class Signature:
         scope = getattr(inspect.unwrap(self.function), "__globals__", {})
         try:
             return typing.get_type_hints(stand_in, scope, self._locals or None, include_extras=True)["it"]
-        except (NameError, SyntaxError, TypeError, AttributeError) as error:
+        except Exception as error:
+            # It is a text that was evaluated, and may raise whatever is written there.
             raise DefinitionError(
                 f"{self.name}: the annotation {annotation!r} can't be resolved ({error}); import what it names at"
                 " runtime, not under TYPE_CHECKING"
@@ -194,15 +195,6 @@ class Signature:
         return self._partial[names]
 
     def _make_model(self, without: frozenset[str] = frozenset()) -> type[BaseModel]:
-        # Fields are numbered and arguments are their aliases: an argument may be called json, copy or _x,
-        # which BaseModel keeps for itself.
-        fields: dict[str, Any] = {}
-        for number, parameter in enumerate(self.parameters):
-            if parameter.name in without:
-                continue
-            annotation: Any = typing.Annotated[self._resolve(parameter.annotation), Field(alias=parameter.name)]
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[f"a{number}"] = (annotation, default)
         config = ConfigDict(
             extra="forbid",
             arbitrary_types_allowed=False,
@@ -212,11 +204,27 @@ class Signature:
             ser_json_inf_nan="constants",
         )
         try:
+            fields = self._fields(without)
             model: type[BaseModel] = create_model(self.function.__name__, __config__=config, **fields)
             model.model_json_schema(by_alias=True, schema_generator=_QuietSchema)
-        except (PydanticUserError, TypeError, NameError) as error:
-            raise DefinitionError(f"{self.name}: its arguments can't be described in JSON: {error}") from error
+        except DefinitionError:
+            raise
+        except Exception as error:
+            # pydantic's own, a SchemaError for a pattern that is none, and what the user's types raise.
+            raise DefinitionError(f"{self.name}: its arguments can't be described in JSON: {_told(error)}") from error
         return model
+
+    def _fields(self, without: frozenset[str]) -> dict[str, Any]:
+        # Fields are numbered and arguments are their aliases: an argument may be called json, copy or _x,
+        # which BaseModel keeps for itself.
+        fields: dict[str, Any] = {}
+        for number, parameter in enumerate(self.parameters):
+            if parameter.name in without:
+                continue
+            annotation: Any = typing.Annotated[self._resolve(parameter.annotation), Field(alias=parameter.name)]
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[f"a{number}"] = (annotation, default)
+        return fields
 
     def _make_returns(self) -> TypeAdapter[Any]:
         try:
@@ -227,8 +235,13 @@ class Signature:
             # Nobody's None is in the way, and a class by itself takes no configuration from outside.
             or_none: Any = typing.Optional[annotation]  # noqa: UP045 - it may be a text
             return TypeAdapter(or_none, config=_BYTES)
-        except PydanticUserError:
+        except Exception:  # noqa: BLE001 - as for the arguments; but what a result is like need not be known
             return TypeAdapter(Any)
+
+
+def _told(error: Exception) -> str:
+    """Return what pydantic says of a type, without the address that it ends with."""
+    return said_by(error).split("\n\nFor further information visit", 1)[0].strip() or type(error).__name__
 
 
 def _holds_stand_in(value: object, levels: int = MOST_LEVELS) -> bool:

@@ -120,7 +120,8 @@ class Worker:
         that is to be JSON and structlog is not installed.
 
         Raises the `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …,
-        and `DuplicateTask` when a client or worker of this process has another module's task of one's name there.
+        `DuplicateTask` when a client or worker of this process has another module's task of one's name there, and
+        `DefinitionError` for a task with an annotation that can't be described in JSON.
         """
         if "log_format" in self.config.settings.model_fields_set:
             logs.begin(self.config.settings.log_format)
@@ -137,6 +138,8 @@ class Worker:
         try:
             for task in self.config.tasks.values():
                 self.config.names.check(task)
+                # What can't be described is told here, and not to each connection anew.
+                task.registration(self.config.settings)
             run = WorkerRun(self.config, self._stops, on_open=self._opened)
             self._hurry = run.hurry
             await run.work()
