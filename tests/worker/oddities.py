@@ -27,6 +27,8 @@ class Unspeakable(Exception):
     def __str__(self) -> str:
         raise RuntimeError("there are no words")
 
+    __repr__ = __str__
+
 
 VALUES: dict[str, tuple[Callable[[], Any], str]] = {
     "nul": (lambda: {"pages": [1, 2, 3, {"text": "a \x00 b"}]}, ".pages[3].text: a NUL character"),
@@ -86,6 +88,13 @@ async def raises(kind: str) -> None:
             raise Unspeakable
         case _:
             raise Retry(float("nan"))
+
+
+@task(name="raises_in_process", isolation="process", max_retries=0)
+async def raises_in_process(n: int) -> int:
+    if n == 0:
+        raise Unspeakable
+    return n
 
 
 @task(name="forks", max_retries=0)

@@ -27,6 +27,7 @@ from tests.worker.oddities import (
     large,
     pauses,
     raises,
+    raises_in_process,
     raw,
     returns,
     returns_in_process,
@@ -159,6 +160,17 @@ async def test_what_a_task_says_is_spelt_out_and_never_fails_it(
     assert "ValueError: a \\x00 b \\ud800" in (run.traceback or "")
     assert mute.error == "Unspeakable: a Unspeakable that can't be printed"
     assert (unreal.status, unreal.reason) == ("failed", "error")
+
+
+async def test_an_error_that_can_not_be_written_ends_its_own_run_alone(client: Client, working: Working) -> None:
+    """N1: asyncio wrote it out at the loop's end, and then again at that of each task behind it in the process."""
+    async with working(raises_in_process, concurrency=1):
+        mute, [run] = await ends(client, raises_in_process.bind(0))
+        after, _ = await ends(client, raises_in_process.bind(1))
+
+    assert mute.error == "Unspeakable: a Unspeakable that can't be printed"
+    assert "asyncio" not in (run.traceback or "")
+    assert (after.status, after.result) == ("completed", 1)
 
 
 async def test_of_many_submits_in_one_frame_only_the_odd_ones_fail(client: Client) -> None:

@@ -190,6 +190,7 @@ class Running:
         self._arguments = arguments
         self._loop: asyncio.AbstractEventLoop | None = None
         self._code: asyncio.Task[Any] | None = None
+        self._raised: BaseException | None = None
 
     def stop(self) -> None:
         """Tell the code to stop: its context, and its coroutine when it is one."""
@@ -211,13 +212,25 @@ class Running:
 
     def _call(self) -> Any:
         first = (self._context,) if self._task.signature.wants_context else ()
-        is_async = self._task.is_async
-        return asyncio.run(self._await(first)) if is_async else self._task.function(*first, **self._arguments)
+        if not self._task.is_async:
+            return self._task.function(*first, **self._arguments)
+        result = asyncio.run(self._await(first))
+        if self._raised is not None:
+            raise self._raised
+        return result
 
     async def _await(self, first: tuple[Context, ...]) -> Any:
+        """Return what the code returns, and keep what it raises.
+
+        At the end of `asyncio.run` its task is written out, with the exception that ended it: one whose class can't be
+        written failed this run for another cause, and each one behind it, for the handler of SIGINT stayed.
+        """
         self._loop = asyncio.get_running_loop()
         self._code = asyncio.current_task()
-        return await self._task.function(*first, **self._arguments)
+        try:
+            return await self._task.function(*first, **self._arguments)
+        except BaseException as error:  # noqa: BLE001 - it is raised again behind the loop
+            self._raised = error
 
 
 def main(fd: int, lease_killer: int, paths: list[str]) -> None:
