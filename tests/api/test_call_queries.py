@@ -18,6 +18,34 @@ async def test_a_parameter_that_a_route_does_not_know_is_refused(root: httpx.Asy
             assert "statsu" in answer.json()["detail"]
 
 
+async def test_a_parameter_that_takes_one_value_is_refused_when_it_has_two(root: httpx.AsyncClient, lab: Room):
+    """G9: the last one counted, and the list was another than the one that was asked for."""
+    await lab.submit()
+
+    for query in ("job=a&job=b", "room=lab&room=", "limit=1&limit=2", "text=a&text=a"):
+        answer = await root.get(f"/v1/tasks?{query}")
+        assert (answer.status_code, problem(answer)) == (422, "validation-error"), query
+        assert f"{query.partition('=')[0]}: given more than once" in answer.json()["detail"]
+    several = await root.get("/v1/tasks?status=pending&status=failed&not_room=a&not_room=b")
+
+    assert (several.status_code, several.json()["total"]) == (200, 1)
+
+
+async def test_a_query_that_is_no_utf_8_is_refused(root: httpx.AsyncClient):
+    """G9: what was not UTF-8 was replaced, and looked for so."""
+    for query in ("text=%ff", "job=%ed%a0%80"):
+        answer = await root.get(f"/v1/tasks?{query}")
+        assert (answer.status_code, problem(answer)) == (422, "validation-error"), query
+
+
+async def test_a_name_with_a_slash_is_told_why_no_route_has_it(root: httpx.AsyncClient):
+    for path in ("/v1/rooms/lab/schedules/a%2Fb", "/v1/rooms/lab/webhooks/a%2fb"):
+        answer = await root.get(path)
+        assert (answer.status_code, problem(answer)) == (404, "not-found")
+        assert "a name in a path holds no '/'" in answer.json()["detail"]
+    assert "holds no" not in (await root.get("/v1/nowhere")).json()["detail"]
+
+
 async def test_a_probe_may_be_asked_with_any_parameter(root: httpx.AsyncClient):
     assert (await root.get("/healthz?from=balancer")).status_code == 200
 

@@ -45,6 +45,8 @@ def made(schedule: Any, *, name: str = "tidy", **options: Any) -> Any:
         (lambda: Every(0.5), "shorter than one second"),
         (lambda: Every(5, missed="never"), "'late' or 'skip'"),  # type: ignore[arg-type]
         (lambda: Every(5, jitter=-1), "0 or more"),
+        (lambda: Every(5, name="x/y"), "no '/'"),
+        (lambda: Every(5, name=""), "1 to 255 characters"),
         (lambda: made(30), "neither Cron"),
         (lambda: Every(5, options=Options(delay=3)), "delay: not of a schedule"),
         (lambda: Every(5, options=Options(deadline=SOMEDAY)), "in seconds from the tick"),

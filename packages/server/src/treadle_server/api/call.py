@@ -93,7 +93,7 @@ class Call:
         """Return the filter that the query describes, of what the asker reads. Raises `ValidationFailed`."""
         query = self.request.query_params
         given: dict[str, Any] = {name: query[name] for name in TaskFilter.model_fields if name in query}
-        given |= {name: query.getlist(name) for name in _SEVERAL & query.keys()}
+        given |= {name: query.getlist(name) for name in SEVERAL & query.keys()}
         if "status" in query:
             given["status"] = [word for part in query.getlist("status") for word in part.split(",") if word]
         values.check(given)
@@ -103,7 +103,7 @@ class Call:
             raise from_validation(error) from None
 
 
-_SEVERAL = frozenset({"tag", "not_room", "not_job", "not_target", "not_worker", "not_tag", "not_error"})
+SEVERAL: frozenset[str] = frozenset({"tag", "not_room", "not_job", "not_target", "not_worker", "not_tag", "not_error"})
 """Parts of a filter that may stand in a query more than once, all of which hold."""
 
 _FLAGS = {"true": True, "false": False}

@@ -52,7 +52,10 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
         detail = f"{request.method} is not a method of {request.url.path}; use {allowed}"
         return _named(PROBLEMS["method-not-allowed"], detail, request, headers)
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return _named(PROBLEMS["not-found"], f"there is no route {request.url.path}", request, headers)
+        # What a path is parted by may stand in no name of it, not percent-encoded either.
+        parts = b"%2f" in request.scope.get("raw_path", b"").lower()
+        detail = f"there is no route {request.url.path}" + (": a name in a path holds no '/'" if parts else "")
+        return _named(PROBLEMS["not-found"], detail, request, headers)
     return _named(PROBLEMS["validation-error"], error.detail, request, headers)
 
 

@@ -17,7 +17,7 @@ from treadle_server.access.principal import Principal
 from treadle_server.access.tokens import address_of, bearer
 from treadle_server.access.trust import trust
 from treadle_server.api import body
-from treadle_server.api.call import Call
+from treadle_server.api.call import SEVERAL, Call
 from treadle_server.api.connected import ClientGone
 from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.problems import defect, problem_response
@@ -152,11 +152,20 @@ async def _check_row(endpoint: Endpoint, request: Request, ctx: OperationContext
 
 
 def _check_query(endpoint: Endpoint, request: Request) -> None:
-    """Refuse a misspelt filter, which would otherwise show everything; probes and pages may be asked with anything."""
-    unknown = request.query_params.keys() - set(endpoint.query)
-    if unknown and not endpoint.is_open:
+    """Refuse a filter that is not what was meant: misspelt, it would show everything, and given twice, half of it.
+
+    Probes and pages may be asked with anything.
+    """
+    query = request.query_params
+    if endpoint.is_open or not query:
+        return
+    if unknown := query.keys() - set(endpoint.query):
         known = ", ".join(endpoint.query) or "none"
         raise ValidationFailed(f"{', '.join(sorted(unknown))[:200]}: no parameter of this route; it takes: {known}")
+    if twice := {name for name in query.keys() - SEVERAL - {"status"} if len(query.getlist(name)) > 1}:
+        raise ValidationFailed(f"{', '.join(sorted(twice))}: given more than once; it takes one value")
+    if not _is_text(unquote_to_bytes(request.scope["query_string"])):
+        raise ValidationFailed("the query holds what is not UTF-8")
 
 
 def _check_path(request: Request) -> None:

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from treadle.wire.schedules import SchedulePatch, SchedulePut
+from treadle.wire.schedules import SchedulePatch, SchedulePut, is_schedule_name
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.engine.commands import DeleteSchedule, RunSchedule
@@ -17,7 +17,7 @@ from treadle_server.store.read import schedules as read_schedules
 def _name(call: Call) -> str:
     """Return the schedule's name from the path. Raises `ValidationFailed`."""
     name = call.path("name")
-    if not 0 < len(name) <= 255 or not name.isprintable():
+    if not is_schedule_name(name):
         raise ValidationFailed("name: a schedule's name has 1 to 255 characters, and no control characters")
     return name
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from treadle.client.options import Options, duration, seconds, template
 from treadle.errors import DefinitionError, InvalidArguments
 from treadle.values import brief
-from treadle.wire.schedules import Missed
+from treadle.wire.schedules import Missed, is_schedule_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,10 @@ class _ScheduleFields:
             raise DefinitionError(f"missed={self.missed!r} of a schedule must be 'late' or 'skip'")
         if (jitter := duration(self.jitter)) is None or jitter < 0:
             raise DefinitionError(f"jitter={brief(self.jitter)} of a schedule is a duration, 0 or more")
+        if self.name is not None and not is_schedule_name(self.name):
+            raise DefinitionError(
+                f"name={self.name!r} of a schedule has 1 to 255 characters, no '/' and no control characters"
+            )
         try:
             template(self.options, self.deadline)
         except InvalidArguments as error:

@@ -62,7 +62,10 @@ def parse_job_name(full_name: str) -> JobName:
     room, _, rest = full_name.partition(":")
     category, _, name = rest.partition(":")
     if not category or not _NAME.fullmatch(name):
-        raise InvalidJobName(f"{full_name!r} is not a job's full name: write room:category:name")
+        raise InvalidJobName(
+            f"{full_name!r} is not a job's full name: write room:category:name, with a name of 1 to 255 characters"
+            " without '/' and control characters"
+        )
     try:
         return JobName(parse_room(room), category, name)
     except InvalidRoom as error:

@@ -11,6 +11,12 @@ from treadle.wire.status import Status
 Missed = Literal["late", "skip"]
 """What becomes of ticks that came while no instance could be made: one late run for all of them, or none."""
 
+
+def is_schedule_name(text: str) -> bool:
+    """Return whether a schedule may be called so: it stands in a path, which a `/` would part."""
+    return isinstance(text, str) and 0 < len(text) <= 255 and text.isprintable() and "/" not in text
+
+
 Interval = Annotated[float, Field(strict=True, ge=1, le=315_360_000, allow_inf_nan=False)]
 """Seconds between two ticks, one at least."""
 
