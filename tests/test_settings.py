@@ -10,8 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from treadle.cli.group import treadle
+from treadle.settings import Settings as WorkerSettings
 from treadle_server import cli
 from treadle_server.serving import server as serving
+from treadle_server.settings import Settings
 from treadle_server.store import connections
 
 
@@ -185,6 +187,32 @@ def test_a_port_that_is_the_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_a_value_of_the_server_that_can_not_be(tmp_path: Path, variable: str, value: str, word: str) -> None:
     assert word in refused(tmp_path, "server", **{variable: value})
+
+
+def test_no_address_is_not_all_addresses(tmp_path: Path) -> None:
+    assert "at least 1 character" in refused(tmp_path, "server", "--host", "")
+
+
+def test_a_variable_that_is_empty_counts_as_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"TREADLE_{name.upper()}", raising=False)
+    before = Settings()
+    for name in Settings.model_fields:
+        monkeypatch.setenv(f"TREADLE_{name.upper()}", "")
+
+    assert Settings() == before
+
+
+@pytest.mark.parametrize("settings", [Settings, WorkerSettings], ids=["server", "SDK"])
+def test_a_path_from_a_file_of_variables_may_begin_with_the_users_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: type[Settings | WorkerSettings]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TREADLE_DATA_DIR", "~/tasks")
+    assert settings().data_dir == tmp_path / "tasks"
+
+    monkeypatch.setenv("TREADLE_DATA_DIR", "~no-such-user/tasks")
+    assert settings().data_dir == Path("~no-such-user/tasks")
 
 
 @pytest.mark.parametrize("command", ["worker examples.hello", "watch --json", "tasks", "submit @global:tasks:hello"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from treadle.wire.status import Status
@@ -32,20 +32,29 @@ def default_data_dir() -> Path:
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Host = Annotated[str, Field(min_length=1)]
+UserPath = Annotated[Path, AfterValidator(lambda path: Path(os.path.expanduser(path)))]  # noqa: PTH111 - it raises never
+"""A path that may begin with `~`, which no shell has replaced in a file of variables."""
 
 
 class Settings(BaseSettings):
     """Every setting of the server. Each is also an environment variable: `port` is `TREADLE_PORT`."""
 
-    model_config = SettingsConfigDict(env_prefix="TREADLE_", extra="ignore", use_attribute_docstrings=True)
+    model_config = SettingsConfigDict(
+        env_prefix="TREADLE_",
+        extra="ignore",
+        use_attribute_docstrings=True,
+        # As the SDK, which looks for the token in the same place: no host would mean all addresses, for instance.
+        env_ignore_empty=True,
+    )
 
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     """The address to listen on."""
 
     port: Annotated[int, Field(ge=0, le=65535)] = 7420
     """The port to listen on; 0 picks a free one."""
 
-    data_dir: Path = Field(default_factory=default_data_dir)
+    data_dir: UserPath = Field(default_factory=default_data_dir)
     """Where the database file and the superuser's token are kept."""
 
     database_url: str = ""
@@ -63,10 +72,10 @@ class Settings(BaseSettings):
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
     """Addresses and networks of proxies, separated by commas, whose X-Forwarded-For and -Proto are believed."""
 
-    tls_cert: Path | None = None
+    tls_cert: UserPath | None = None
     """A PEM file with the server's certificate and those between it and its authority: then the server speaks HTTPS."""
 
-    tls_key: Path | None = None
+    tls_key: UserPath | None = None
     """A PEM file with the certificate's private key, unless it stands in the same file."""
 
     allowed_categories: Annotated[tuple[str, ...], NoDecode] = ("tasks", "modifiers", "selections", "analysis")
@@ -109,7 +118,7 @@ class Settings(BaseSettings):
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
     """A port at which `/metrics` is answered without a token, 0 a free one; none means at the server's own alone."""
 
-    metrics_host: str = "127.0.0.1"
+    metrics_host: Host = "127.0.0.1"
     """The address of that port."""
 
     metrics_max_jobs: Annotated[int, Field(ge=1, le=1000)] = 100

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from treadle.errors import TreadleError
@@ -32,6 +32,10 @@ def _default_data_dir() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "share") / "treadle"
 
 
+UserPath = Annotated[Path, AfterValidator(lambda path: Path(os.path.expanduser(path)))]  # noqa: PTH111 - it raises never
+"""A path that may begin with `~`, which no shell has replaced in a file of variables."""
+
+
 class Settings(BaseSettings):
     """Settings of workers, clients and the command. An argument in code or on the command line goes before them.
 
@@ -48,9 +52,9 @@ class Settings(BaseSettings):
     """The token to show; left out, the one that a local server wrote to its data directory, to loopback addresses."""
     encryption_keys: SecretStr | None = None
     """Keys that encrypt what encrypted tasks carry, separated by commas: the first one encrypts, all decrypt."""
-    encryption_keys_file: Path | None = None
+    encryption_keys_file: UserPath | None = None
     """A file with such keys, one on each line, when `encryption_keys` has none."""
-    data_dir: Path = Field(default_factory=_default_data_dir)
+    data_dir: UserPath = Field(default_factory=_default_data_dir)
     """Where a local server keeps its database and its first token."""
     room: str = "@global"
     """The room that tasks are submitted from."""
