@@ -1,8 +1,12 @@
 """`@task`: names, signatures, options and what is refused."""
 
+import copy
 import importlib
+import pickle
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +38,20 @@ def test_the_decorator_works_with_and_without_arguments_on_sync_and_async_functi
     assert (plain.full_name, plain.isolation) == ("@global:tasks:plain", "thread")
     assert (detailed.full_name, detailed.isolation) == ("lab:analysis:other", "async")
     assert plain(3) == 3
+
+
+@task(name="doubled")
+def twice(n: int) -> int:
+    return 2 * n
+
+
+def test_a_task_goes_to_other_processes_as_functions_do() -> None:
+    """`pool.map(shrink, paths)` worked before the function was a task."""
+    assert pickle.loads(pickle.dumps(twice)) is twice
+    assert pickle.loads(pickle.dumps(twice.bind(3))).task is twice
+    assert copy.deepcopy(twice) is twice
+    with ProcessPoolExecutor(1, get_context("spawn")) as processes:
+        assert list(processes.map(twice, [1, 2])) == [2, 4]
 
 
 def test_a_name_may_come_first() -> None:

@@ -76,6 +76,11 @@ class Task(Generic[P, R_co]):
     def __repr__(self) -> str:
         return f"<Task {self.full_name}>"
 
+    def __reduce__(self) -> str:
+        """Pickle it by its name, as functions are: for the processes of `multiprocessing` and of executors."""
+        name: str = self.function.__qualname__
+        return name
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, here and now."""
         return self.function(*args, **kwargs)
