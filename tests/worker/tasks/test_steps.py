@@ -5,16 +5,17 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from tests.waiting import turns
 from tests.worker import stepping
 from tests.worker.conftest import Working
 from treadle import Client, Context, Options, TaskFailed, task
 from treadle.errors import BadValue, InvalidArguments, InvalidStep, StepMismatch
+from treadle.tasks import step_calls
 from treadle.tasks import steps as steps_of
 from treadle.tasks.context import check_steps
 from treadle.wire.status import Reason, Status
@@ -227,6 +228,13 @@ async def test_a_result_has_the_type_that_the_function_says_in_every_run(client:
         handle = await client.submit(stepping.typed.bind())
 
         assert await handle.result(timeout=30) == [["Order", 7], ["timedelta", 5.0], ["tuple", 2]]
+
+
+def test_a_result_whose_type_is_none_stays_as_it_is() -> None:
+    def charge() -> Annotated[str, Field(pattern="(")]:
+        return "it"
+
+    assert step_calls.typed(charge, "it") == "it"
 
 
 async def test_many_steps_are_read_page_by_page(client: Client, working: Working) -> None:

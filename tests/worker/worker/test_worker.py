@@ -10,7 +10,7 @@ import pytest
 
 from tests.waiting import until
 from treadle import Worker, task
-from treadle.errors import DefinitionError
+from treadle.errors import DefinitionError, WouldBlock
 from treadle.loops import loop_factory
 from treadle_server.testing import serve_in_thread
 
@@ -64,3 +64,13 @@ def test_a_worker_whose_task_can_not_be_described_ends_with_what_is_wrong() -> N
 
     with serve_in_thread() as served, pytest.raises(DefinitionError, match="Nowhere"):
         Worker([unclear], url=served.url, token=served.token).run()
+
+
+def test_a_worker_that_would_block_a_loop_says_what_to_write() -> None:
+    """As in a notebook: the loop's own error leaves open what to do."""
+
+    async def cell() -> None:
+        with pytest.raises(WouldBlock, match="run_async"):
+            Worker([nothing], url="http://127.0.0.1:1", token="none").run()
+
+    asyncio.run(cell())

@@ -19,6 +19,15 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
+def has_loop() -> bool:
+    """Return whether this is async code."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 @contextmanager
 def ended_by(end: Callable[[], None]) -> Iterator[None]:
     """Call `end` in the running loop at each SIGINT and SIGTERM during the block.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from treadle.errors import InvalidArguments
+from treadle.loops import has_loop
 from treadle.wire.artifacts import check_artifact_name, check_media_type
 
 if TYPE_CHECKING:
@@ -56,10 +57,8 @@ def is_stream(source: Source) -> bool:
     """Return whether the source is an async iterator. Raises `InvalidArguments` where none can be awaited."""
     if not isinstance(source, AsyncIterable):
         return False
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        raise InvalidArguments("an async iterator is uploaded by async code: give bytes or a path here") from None
+    if not has_loop():
+        raise InvalidArguments("an async iterator is uploaded by async code: give bytes or a path here")
     return True
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from treadle.errors import InvalidStep
@@ -34,15 +34,6 @@ def check_function(step: str, function: object) -> None:
         f"step {step!r}: function is what the step calls, and its arguments stand behind it, as in"
         f" ctx.step({step!r}, charge, order), not {function!r:.100}"
     )
-
-
-def has_loop() -> bool:
-    """Return whether this is async code."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 async def run(
@@ -133,7 +124,7 @@ def _returns(function: Callable[..., Any]) -> TypeAdapter[Any]:
         annotation = typing.get_type_hints(called, include_extras=True).get("return", Any)
         or_none: Any = typing.Optional[annotation]  # noqa: UP045 - it may be anything
         return TypeAdapter(or_none, config=_BYTES)
-    except (PydanticUserError, NameError, TypeError, AttributeError, SyntaxError):
+    except Exception:  # noqa: BLE001 - it is evaluated, and may raise whatever is written there, or whatever its types do
         return TypeAdapter(Any)
 
 

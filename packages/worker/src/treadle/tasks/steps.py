@@ -16,8 +16,9 @@ from typing import Any, NoReturn, Protocol
 
 from treadle.client.options import seconds
 from treadle.errors import BadValue, InvalidStep, StepMismatch
+from treadle.loops import has_loop
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
-from treadle.tasks.step_calls import check_function, has_loop, name_of, run, typed
+from treadle.tasks.step_calls import check_function, name_of, run, typed
 from treadle.values import brief, plain
 from treadle.wire.steps import LONGEST_WAIT, MOST_STEPS
 from treadle.wire.values import fault

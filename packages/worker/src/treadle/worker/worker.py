@@ -13,8 +13,8 @@ from treadle import logs
 from treadle.client.names import Names
 from treadle.client.options import duration
 from treadle.encryption.sealer import Sealer
-from treadle.errors import DefinitionError, NoCodec
-from treadle.loops import ended_by, loop_factory
+from treadle.errors import DefinitionError, NoCodec, WouldBlock
+from treadle.loops import ended_by, has_loop, loop_factory
 from treadle.tasks.definition import Task
 from treadle.tasks.registry import by_name
 from treadle.transport.bearer import bearer_of
@@ -119,10 +119,13 @@ class Worker:
         nothing writes the process's log yet, it is written to standard error; `treadle.logs.NoStructlog` is raised when
         that is to be JSON and structlog is not installed.
 
-        Raises the `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …,
+        Raises `WouldBlock` where an event loop runs already: there it is `await worker.run_async()`. Raises the
+        `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …,
         `DuplicateTask` when a client or worker of this process has another module's task of one's name there, and
         `DefinitionError` for a task with an annotation that can't be described in JSON.
         """
+        if has_loop():
+            raise WouldBlock("an event loop runs in this thread already: use `await worker.run_async()`")
         if "log_format" in self.config.settings.model_fields_set:
             logs.begin(self.config.settings.log_format)
         for sentence in untold():
