@@ -1,7 +1,12 @@
 """Processes that code runs in: they end when they are to, and none is left behind by who wanted it and went."""
 
 import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
 from typing import Any
+from zipapp import create_archive
 
 import pytest
 
@@ -9,6 +14,7 @@ from tests.children import children_named
 from tests.worker import jobs
 from treadle import Client, Options, TaskCancelled, TaskFailed
 from treadle.isolation.processes import Child, ChildDied, Children
+from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio
 
@@ -112,3 +118,56 @@ async def test_a_sync_function_with_a_target_runs_in_a_process(client: Client, w
     async with working(jobs.where):
         handle = await jobs.where.submit(options=Options(target="robot"))
         assert await handle.result(timeout=20) != os.getpid()
+
+
+PROGRAM = """
+import asyncio
+from treadle import Client, Worker, task
+
+@task(isolation="process", max_retries=0)
+def add(n: int) -> int:
+    return n + 1
+
+async def main():
+    worker = Worker([add])
+    running = asyncio.create_task(worker.run_async())
+    async with Client():
+        print(await (await add.submit(1)).result(timeout=60))
+    worker.stop()
+    await running
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+async def run_program(server: Served, *words: str, said: str | None = None) -> tuple[str, str]:
+    """Run it in a Python of its own, and return what it printed and what it complained of."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdin=PIPE, stdout=PIPE, stderr=PIPE,
+        env={**os.environ, "TREADLE_URL": server.url, "TREADLE_TOKEN": server.token or ""},
+    )  # fmt: skip
+    printed, complained = await process.communicate(said.encode() if said else None)
+    return printed.decode().strip(), complained.decode()
+
+
+@pytest.mark.parametrize("form", ["script", "directory", "archive"])
+async def test_a_process_finds_the_tasks_of_a_program_in_whatever_form_it_is_started(
+    server: Served, tmp_path: Path, form: str
+) -> None:
+    """In a directory or an archive the program's module has a name, which is that of the child's own."""
+    program = tmp_path / "program"
+    program.mkdir()
+    (program / "__main__.py").write_text(PROGRAM)
+    if form == "script":
+        program /= "__main__.py"
+    elif form == "archive":
+        create_archive(program, program := tmp_path / "program.pyz")
+
+    assert await run_program(server, str(program)) == ("2", "")
+
+
+async def test_a_process_for_the_tasks_of_what_was_typed_in_is_refused(server: Served) -> None:
+    _, complained = await run_program(server, "-", said=PROGRAM)
+
+    assert "has isolation='process' and was typed in" in complained

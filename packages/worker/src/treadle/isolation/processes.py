@@ -179,7 +179,7 @@ class Children:
 
 
 def origin_of(task: Task[..., Any]) -> dict[str, str]:
-    """Return where a child process finds a task: a module's name, or the script's path.
+    """Return where a child process finds a task: a module's name, or the path of the script, directory or archive.
 
     Raises `DefinitionError` for a function that no import reaches.
     """
@@ -193,9 +193,11 @@ def origin_of(task: Task[..., Any]) -> dict[str, str]:
         return {"module": function.__module__}
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
-    if spec is not None:
+    if spec is not None and spec.name != "__main__":
         return {"module": spec.name}
-    path = getattr(main, "__file__", None)
-    if path is None:
+    path = Path(getattr(main, "__file__", None) or "")
+    # Of `python directory` and `python archive.pyz` it is the file within, and an archive is no directory.
+    found = path.parent if spec is not None else path
+    if path.name in {"", "<stdin>"} or not found.exists():
         raise DefinitionError(f"{task.full_name} has isolation='process' and was typed in: put it into a module")
-    return {"path": str(Path(path).resolve())}
+    return {"path": str(found.resolve())}
