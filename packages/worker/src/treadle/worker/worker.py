@@ -122,7 +122,7 @@ class Worker:
         Raises `WouldBlock` where an event loop runs already: there it is `await worker.run_async()`. Raises the
         `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …,
         `DuplicateTask` when a client or worker of this process has another module's task of one's name there, and
-        `DefinitionError` for a task with an annotation that can't be described in JSON.
+        `DefinitionError` for a task with an annotation that can't be described in JSON, and a lifespan that is none.
         """
         if has_loop():
             raise WouldBlock("an event loop runs in this thread already: use `await worker.run_async()`")

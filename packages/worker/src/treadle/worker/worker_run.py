@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from treadle.client.client import Client
@@ -11,6 +11,7 @@ from treadle.client.scheduling import schedule_path
 from treadle.clock import monotonic
 from treadle.errors import (
     ConnectionFailed,
+    DefinitionError,
     Forbidden,
     InvalidArguments,
     ProblemError,
@@ -20,12 +21,14 @@ from treadle.isolation.output import captured
 from treadle.tasks import endings
 from treadle.tasks.registrations import registration
 from treadle.transport.retries import QuietLog, delays
+from treadle.values import brief
 from treadle.wire.log_lines import bound
 from treadle.worker.connector import BUSY, Connector
 from treadle.worker.credentials import Credentials
 from treadle.worker.fallback_heartbeat import FallbackHeartbeat
 from treadle.worker.guarded_group import GuardedGroup
 from treadle.worker.lease import Leases
+from treadle.worker.lifespan import Cuttable, LifespanCut
 from treadle.worker.limits import warn_of_others
 from treadle.worker.reports import ENDS, Answer, ReportData, Reporter
 from treadle.worker.runner import Runner
@@ -94,6 +97,12 @@ class WorkerRun:
             raise self._fatal
 
     async def _work(self) -> None:
+        try:
+            await self._work_within()
+        except LifespanCut:
+            log.warning("the lifespan was cancelled: the worker was to end, and waited for it")
+
+    async def _work_within(self) -> None:
         async with self._resources() as resources, self._client() as self._helper, self._group:
             self._begin(resources)
             try:
@@ -108,16 +117,22 @@ class WorkerRun:
     def hurry(self) -> None:
         """End the grace: stop what runs."""
         self._hurries.set()
+        self._stop_runs()
+
+    def _stop_runs(self) -> None:
         for held in self._runner.running if self._has_begun else ():
             self._leases.stop_run(held, "shutdown")
 
-    @asynccontextmanager
-    async def _resources(self) -> AsyncIterator[Any]:
+    def _resources(self) -> AbstractAsyncContextManager[Any]:
         if self._config.lifespan is None:
-            yield None
-        else:
-            async with self._config.lifespan() as resources:
-                yield resources
+            return nullcontext()
+        manager: object = self._config.lifespan()
+        if not isinstance(manager, AbstractAsyncContextManager):
+            raise DefinitionError(
+                f"the lifespan gives {brief(manager)}, which is no async context manager: put @asynccontextmanager"
+                " before an async function that yields once"
+            )
+        return Cuttable(manager, self._stops, self._hurries)
 
     def _client(self) -> Client:
         # Tasks that submit tasks find an open client; it connects when one does.
@@ -177,7 +192,7 @@ class WorkerRun:
         self._runner.return_waiting()
         if not await self._let_end(over - monotonic()):
             log.warning("%d runs have not ended, and are stopped and handed back", len(self._runner.running))
-            self.hurry()
+            self._stop_runs()
             await self._runner.idle(LAST_CODE)
             self._runner.abandon()
         if not self._connector.has_opened or (self._fatal is not None and not self._connector.is_open):

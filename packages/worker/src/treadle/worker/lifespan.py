@@ -1,0 +1,54 @@
+"""What a worker's tasks share, made before it opens and undone behind its last run: neither keeps it from ending."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any
+
+LAST_WORK = 5.0
+"""Seconds that it has to be undone when the worker is told a second time to end."""
+
+
+class LifespanCut(Exception):
+    """It was cancelled, for the worker is to end."""
+
+
+class Cuttable(AbstractAsyncContextManager[Any]):
+    """A lifespan whose beginning is cancelled when `stops` is set, and its end `LAST_WORK` seconds after `hurries` is.
+
+    Both raise `LifespanCut` then. Each runs where it is awaited, for what is entered there may have to be left there.
+    """
+
+    def __init__(self, manager: AbstractAsyncContextManager[Any], stops: asyncio.Event, hurries: asyncio.Event) -> None:
+        self._manager = manager
+        self._stops = stops
+        self._hurries = hurries
+
+    async def __aenter__(self) -> Any:
+        async with _cut_by(self._stops, 0):
+            return await self._manager.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        async with _cut_by(self._hurries, LAST_WORK):
+            return await self._manager.__aexit__(kind, error, trace)
+
+
+@asynccontextmanager
+async def _cut_by(event: asyncio.Event, patience: float) -> AsyncIterator[None]:
+    watching = asyncio.ensure_future(event.wait())
+    try:
+        async with asyncio.timeout(None) as limit:
+            loop = asyncio.get_running_loop()
+            watching.add_done_callback(cut := lambda _: limit.reschedule(loop.time() + patience))
+            try:
+                yield
+            finally:
+                watching.remove_done_callback(cut)
+                watching.cancel()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise LifespanCut from None
