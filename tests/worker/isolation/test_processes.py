@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import PIPE
+from errno import EMFILE
 from pathlib import Path
 from typing import Any
 from zipapp import create_archive
@@ -13,7 +14,9 @@ import pytest
 from tests.children import children_named
 from tests.worker import jobs
 from treadle import Client, Options, TaskCancelled, TaskFailed
+from treadle.isolation import processes
 from treadle.isolation.processes import Child, ChildDied, Children
+from treadle.wire.status import Reason
 from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio
@@ -118,6 +121,29 @@ async def test_a_sync_function_with_a_target_runs_in_a_process(client: Client, w
     async with working(jobs.where):
         handle = await jobs.where.submit(options=Options(target="robot"))
         assert await handle.result(timeout=20) != os.getpid()
+
+
+@pytest.mark.parametrize("lacking", ["a pipe", "a process"])
+async def test_a_run_for_which_the_system_has_no_process_is_put_back(
+    client: Client, working: Any, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    """It failed for good, as a defect of the worker."""
+
+    def refuse(*_: object, **__: object) -> Any:
+        monkeypatch.undo()
+        raise OSError(EMFILE, "Too many open files")
+
+    if lacking == "a pipe":
+        monkeypatch.setattr(processes, "LeaseKiller", refuse)
+    else:
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    async with working(jobs.pid):
+        handle = await jobs.pid.submit()
+
+        await handle.result(timeout=30)
+        first, _ = await handle.runs()
+    assert first.reason is Reason.INTERMITTENT_TASK
+    assert "Too many open files): raise its limits" in (first.error or "")
 
 
 PROGRAM = """

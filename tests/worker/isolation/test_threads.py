@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.worker.jobs import double
+from tests.worker.jobs import double, where
 from treadle import Client, Context, TaskFailed, WaitTimeout, task
+from treadle.wire.status import Reason
 
 pytestmark = pytest.mark.anyio
 
@@ -69,3 +70,26 @@ async def test_a_worker_whose_only_slot_a_thread_keeps_is_given_nothing_until_it
 
         assert await queued.result(timeout=30) == 2
     assert [run.status for run in await queued.runs()] == ["completed"]
+
+
+async def test_a_run_for_which_the_system_has_no_thread_is_put_back(
+    client: Client, working: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It failed for good, as a defect of the worker."""
+    start = threading.Thread.start
+    refused: list[str] = []
+
+    def starts(thread: threading.Thread) -> None:
+        if thread.name == "treadle-where" and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", starts)
+    async with working(where):
+        handle = await where.submit()
+
+        await handle.result(timeout=30)
+        first, _ = await handle.runs()
+    assert (first.reason, refused) == (Reason.INTERMITTENT_TASK, ["treadle-where"])
+    assert "can't start new thread): raise its limits" in (first.error or "")

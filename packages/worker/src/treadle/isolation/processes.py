@@ -13,6 +13,7 @@ from typing import Any
 from treadle.errors import DefinitionError, TreadleError
 from treadle.isolation import pipes
 from treadle.isolation.lease_killer import LeaseKiller
+from treadle.isolation.threads import lacking
 from treadle.settings import SECRET_VARIABLES
 from treadle.tasks.definition import Task
 
@@ -39,9 +40,14 @@ class Child:
 
     @classmethod
     async def start(cls) -> "Child":
-        """Start a Python of the same kind, with the same paths."""
+        """Start a Python of the same kind, with the same paths. Raises `OSError` where the system starts none."""
         ours, theirs = socket.socketpair()
-        lease_killer = LeaseKiller()
+        try:
+            lease_killer = LeaseKiller()
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -150,11 +156,14 @@ class Children:
     async def take(self) -> Child:
         """Return an idle child, or start one; the caller gives it back, or ends it.
 
-        Raises `ChildDied` when all were ended meanwhile.
+        Raises `ChildDied` when all were ended meanwhile, and `Intermittent` where the system starts none.
         """
         if self._idle:
             return self._idle.pop()
-        child = await Child.start()
+        try:
+            child = await Child.start()
+        except OSError as error:
+            raise lacking("a process", error) from error
         self._all.add(child)
         if self._is_closed:
             await self.end(child)

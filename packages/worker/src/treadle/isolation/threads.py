@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from treadle.tasks.outcomes import Suspend
+from treadle.tasks.outcomes import Intermittent, Suspend
+from treadle.values import said_by
 
 
 def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[Any]":
@@ -14,6 +15,8 @@ def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[An
 
     Cancelling the future doesn't stop the thread: nothing can. Threads are as many as the worker's concurrency, and
     starting one takes some 50 microseconds, which no pool would make up for.
+
+    Raises `Intermittent` where the system starts none.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -41,8 +44,19 @@ def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[An
             # The worker is gone: nobody waits for the result, and the server has the task back.
             return
 
-    threading.Thread(target=work, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError as error:
+        raise lacking("a thread", error) from error
     return future
+
+
+def lacking(what: str, error: Exception) -> Intermittent:
+    """Return how a run ends whose code could not begin, for this machine has not what it takes: another one may."""
+    return Intermittent(
+        f"the worker could not start {what} for it ({said_by(error)}): raise its limits (`ulimit`), or lower its"
+        " concurrency"
+    )
 
 
 class CodeExit(Exception):

@@ -32,7 +32,7 @@ from treadle.tasks.content import Content
 from treadle.tasks.context import Context, Level, Port, check_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
-from treadle.tasks.outcomes import Suspend
+from treadle.tasks.outcomes import Intermittent, Suspend
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.log_lines import bound_now
 from treadle.worker.credentials import Credentials
@@ -242,7 +242,10 @@ class Caller:
     async def _in_thread(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
         context = self._context(held, self._port(ThreadPort, held), is_async=False)
         first = (context,) if task.signature.wants_context else ()
-        future = call_in_thread(lambda: task.function(*first, **arguments), f"treadle-{task.job.name}")
+        try:
+            future = call_in_thread(lambda: task.function(*first, **arguments), f"treadle-{task.job.name}")
+        except Intermittent as lacks:
+            return endings.raised(lacks), lacks
 
         def stop() -> None:
             context.stop()
@@ -263,7 +266,7 @@ class Caller:
     async def _in_process(self, held: Held, task: Task[..., Any], timing: Timing) -> Ended:
         try:
             child = await self._children.take()
-        except ChildDied as died:
+        except (ChildDied, Intermittent) as died:
             return endings.raised(died), died
 
         def stop() -> None:
