@@ -25,7 +25,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tu
     gc.unfreeze()
     gc.set_threshold(*thresholds)
     sys.path[:] = path
-    for name in {"calm_tasks", "own_tasks"} & (set(sys.modules) - modules):
+    for name in {"calm_tasks", "calm_tasks.jobs", "calm_tasks.__init__", "own_tasks"} & (set(sys.modules) - modules):
         del sys.modules[name]
 
 
@@ -58,3 +58,17 @@ def test_of_many_tasks_the_first_are_named_and_the_others_counted(
     assert len(started) == 1
     assert f"@global:tasks:hello_{MOST_NAMED - 1} and 1,000 more" in done.output
     assert f"hello_{MOST_NAMED}" not in done.output
+
+
+@pytest.mark.parametrize(
+    "words", ["calm_tasks/jobs.py", "./calm_tasks/jobs.py", "calm_tasks/__init__.py", "calm_tasks"]
+)
+def test_a_module_may_be_named_by_its_file(started: list[tuple[int, int, bool]], tmp_path: Path, words: str) -> None:
+    (tmp_path / "calm_tasks").mkdir()
+    (tmp_path / "calm_tasks" / "jobs.py").write_text(MODULE)
+    (tmp_path / "calm_tasks" / "__init__.py").write_text("from .jobs import hello")
+
+    done = CliRunner().invoke(worker, [words], catch_exceptions=False)
+
+    assert (done.exit_code, len(started)) == (0, 1)
+    assert "calm_tasks.__init__" not in sys.modules

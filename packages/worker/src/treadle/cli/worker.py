@@ -81,7 +81,10 @@ def load(names: tuple[str, ...]) -> "list[Task[..., Any]]":
 
 
 def _import(name: str) -> Any:
-    module = name.removesuffix(".py").replace("/", ".") if name.endswith(".py") else name
+    module = name
+    if name.endswith(".py"):
+        # As a shell completes it; a package is its folder, and would be imported a second time as a module in it.
+        module = name.removeprefix("./").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     if not all(part.isidentifier() for part in module.split(".")):
         raise click.UsageError(f"{name!r} is no module's name: write it as in `import`, for example examples.hello")
     try:
