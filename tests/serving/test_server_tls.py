@@ -67,6 +67,23 @@ async def test_a_certificate_of_an_unknown_authority_is_refused_and_the_error_sa
                 await call()
 
 
+@pytest.mark.parametrize("text", [None, "no certificate"])
+async def test_authorities_that_can_not_be_read_are_told_and_read_as_soon_as_they_can_g9(
+    secure: Served, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    """It was a traceback of the file's, and a defect to a worker."""
+    named = tmp_path / "authority.pem"
+    monkeypatch.setenv("SSL_CERT_FILE", str(named))
+    if text is not None:
+        named.write_text(text)
+
+    async with Client(secure.url, token=secure.token, patience=0) as client:
+        with pytest.raises(ConnectionFailed, match="SSL_CERT_FILE or SSL_CERT_DIR names can't be read"):
+            await client.tokens()
+        named.write_bytes(certificates.authority.read_bytes())
+        assert (await client.tokens()).total == 1
+
+
 async def test_plain_http_gets_no_answer_from_a_server_with_tls(secure: Served) -> None:
     async with httpx.AsyncClient() as client:
         with pytest.raises(httpx.TransportError):

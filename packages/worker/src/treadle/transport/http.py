@@ -86,17 +86,26 @@ class HttpChannel:
             await client.aclose()
 
     def _client(self, *, direct: bool) -> httpx.AsyncClient:
-        """Return the connections to servers that no proxy stands before, or to the others."""
+        """Return the connections to servers that no proxy stands before, or to the others.
+
+        Raises `ConnectionFailed` when they are closed, and while the authorities that they trust can't be read.
+        """
         if self._is_closed:
             raise ConnectionFailed("the connections were closed")
         if direct not in self._clients:
             # A hundred connections at most; a further request waits for one.
             limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
             # SSL_CERT_FILE counts everywhere, proxies only beyond this machine.
-            verify = httpx.create_ssl_context() if self._secure else True
-            self._clients[direct] = NetworkClient(
-                limits=limits, trust_env=not direct, verify=verify, transport=self._transport
-            )
+            try:
+                verify = httpx.create_ssl_context() if self._secure else True
+                self._clients[direct] = NetworkClient(
+                    limits=limits, trust_env=not direct, verify=verify, transport=self._transport
+                )
+            except OSError as error:
+                # It may be there later, as the server may.
+                raise ConnectionFailed(
+                    f"the authorities that SSL_CERT_FILE or SSL_CERT_DIR names can't be read ({error}): name a PEM file"
+                ) from None
         return self._clients[direct]
 
     def _request(self, way: Way, method: str, path: str, **options: Any) -> httpx.Request:
