@@ -3,6 +3,8 @@
 import asyncio
 import os
 from collections.abc import Mapping
+from datetime import timedelta
+from math import inf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
@@ -10,10 +12,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from treadle import tracing
-from treadle.client.options import TaskEdits
+from treadle.client.options import TaskEdits, duration
 from treadle.client.requests import task_of
 from treadle.client.results import RawTask
-from treadle.errors import TaskCancelled, TaskFailed, TreadleError, WaitTimeout
+from treadle.errors import InvalidArguments, TaskCancelled, TaskFailed, TreadleError, WaitTimeout
+from treadle.values import brief
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
@@ -62,18 +65,18 @@ class TaskHandle(Generic[R_co]):
         """What the server said when it took the task; None for a handle made from an id."""
         return None if self._submitted is None else Receipt.model_validate(self._submitted)
 
-    async def result(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - part of the API, as in asyncio.wait_for
-        """Wait up to `timeout` seconds (None: for ever) for the task's end and return its result.
+    async def result(self, timeout: float | timedelta | None = None) -> R_co:  # noqa: ASYNC109 - part of the API
+        """Wait up to `timeout`, seconds or a timedelta (None: for ever), for the task's end and return its result.
 
-        The result has the type that the task function is annotated with; raw submits give JSON. Raises
-        `WaitTimeout`, `TaskFailed`, `TaskCancelled`, `TaskNotFound` unless it is a handle of `Client.expect`,
-        `ConnectionFailed` when the server stays away, and for the result of an encrypted task `NoCodec` and
-        `CantDecrypt`.
+        The result has the type that the task function is annotated with; raw submits give JSON. Raises `WaitTimeout`,
+        `InvalidArguments` for a timeout that is none, `TaskFailed`, `TaskCancelled`, `TaskNotFound` unless it is a
+        handle of `Client.expect`, `ConnectionFailed` when the server stays away, and for the result of an encrypted
+        task `NoCodec` and `CantDecrypt`.
         """
         with tracing.awaiting(self._item):
             return self._unpack(await self._wait(timeout))
 
-    async def wait(self, timeout: float | None = None) -> TaskItem:  # noqa: ASYNC109
+    async def wait(self, timeout: float | timedelta | None = None) -> TaskItem:  # noqa: ASYNC109
         """Wait for the task's end, whatever it is, and return its last state; raises as `result`, but for the end."""
         return task_of(self._client.sealer, await self._wait(timeout))
 
@@ -133,8 +136,11 @@ class TaskHandle(Generic[R_co]):
         """Change the task while it waits; as `Client.edit`."""
         return await self._client.edit(self.id, if_version=if_version, **changes)
 
-    async def _wait(self, timeout: float | None) -> RawTask:  # noqa: ASYNC109
-        return await self._client.run(self._end(timeout))
+    async def _wait(self, timeout: float | timedelta | None) -> RawTask:  # noqa: ASYNC109
+        limit = duration(timeout)
+        if timeout is not None and (limit is None or isnan(limit)):
+            raise InvalidArguments(f"timeout={brief(timeout)} is a duration: a number of seconds, or a timedelta")
+        return await self._client.run(self._end(None if limit == inf else limit))
 
     async def _end(self, timeout: float | None) -> RawTask:  # noqa: ASYNC109
         if self._ending is None:

@@ -177,11 +177,11 @@ class SyncHandle(Generic[R_co]):
         """What the server said when it took the task."""
         return self.handle.submitted
 
-    def result(self, timeout: float | None = None) -> R_co:
-        """Wait up to `timeout` seconds (None: for ever) and return the task's result; as `TaskHandle.result`."""
+    def result(self, timeout: float | timedelta | None = None) -> R_co:
+        """Wait up to `timeout` (None: for ever) and return the task's result; as `TaskHandle.result`."""
         return block(self.handle.client, self.handle.result(timeout))
 
-    def wait(self, timeout: float | None = None) -> TaskItem:
+    def wait(self, timeout: float | timedelta | None = None) -> TaskItem:
         """Wait for the task's end, whatever it is, and return its last state; as `TaskHandle.wait`."""
         return block(self.handle.client, self.handle.wait(timeout))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 from treadle.client.bound import Bound
@@ -142,15 +143,15 @@ class Flow:
         """Return the id of a node's task; raises `InvalidArguments` for what is no node of this flow."""
         return self._own(node).id
 
-    async def result(self, node: R, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as TaskHandle.result
-        """Wait up to `timeout` seconds (None: for ever) for a node's end and return its result.
+    async def result(self, node: R, timeout: float | timedelta | None = None) -> R:  # noqa: ASYNC109 - as TaskHandle
+        """Wait up to `timeout` (None: for ever) for a node's end and return its result.
 
         Raises as `TaskHandle.result`, and `InvalidArguments` when it was not submitted.
         """
         return await self.handle(node).result(timeout)
 
-    def result_sync(self, node: R, timeout: float | None = None) -> R:
-        """Do as `result`, and block for up to `timeout` seconds (None: for ever). Raises as it, and `WouldBlock`."""
+    def result_sync(self, node: R, timeout: float | timedelta | None = None) -> R:
+        """Do as `result`, and block for up to `timeout` (None: for ever). Raises as it, and `WouldBlock`."""
         handle = self.handle(node)
         return _block(handle.client, handle.result(timeout))
 
