@@ -206,15 +206,6 @@ def _terminating(site: Site) -> Act:
     return terminate
 
 
-SHIFTED = """
-CREATE SCHEMA IF NOT EXISTS shifted;
-CREATE TABLE IF NOT EXISTS shifted.by (seconds double precision);
-INSERT INTO shifted.by VALUES (0);
-CREATE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE
-    AS 'SELECT pg_catalog.clock_timestamp() + seconds * interval ''1 second'' FROM shifted.by LIMIT 1';
-"""
-
-
 async def set_clocks_forward(site: Site) -> None:
     """Have every clock show the latest time that it ever showed: what was put in then falls due."""
     for name in site.servers:
@@ -228,27 +219,22 @@ async def set_clocks_forward(site: Site) -> None:
             site.steps.setdefault("database", []).append((time.monotonic(), most))
 
 
-async def make_shiftable(site: Site) -> None:
-    """Give the database a clock that can be set: sessions look for functions there first."""
-    async with _asked(site) as connection:
-        await connection.execute(SHIFTED)
-        name = await connection.fetchval("SELECT current_database()")
-        await connection.execute(f'ALTER DATABASE "{name}" SET search_path = shifted, public, pg_catalog')
-
-
 STEPS = (3_600.0, 60.0, 8.0, -8.0, -60.0, -3_600.0)
 """Seconds by which a clock is set."""
 
 
 def _shifting(site: Site) -> Act:
     async def shift(chance: random.Random) -> None:
-        async with _asked(site) as connection:
-            shown = await connection.fetchval(
-                "UPDATE shifted.by SET seconds = seconds + $1 RETURNING seconds", chance.choice(STEPS)
-            )
-            site.steps.setdefault("database", []).append((time.monotonic(), shown))
+        await set_clock(site, chance.choice(STEPS))
 
     return shift
+
+
+async def set_clock(site: Site, seconds: float) -> None:
+    """Set the database's clock forward by so much, or back."""
+    async with _asked(site) as connection:
+        shown = await connection.fetchval("UPDATE shifted.by SET seconds = seconds + $1 RETURNING seconds", seconds)
+        site.steps.setdefault("database", []).append((time.monotonic(), shown))
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from tests.history.checker import check
 from tests.history.recorder import of_client
 from tests.history.records import TERMINAL, History, marks_in
 from tests.history.tables import read_steps, read_tables
-from tests.storm.faults import Weather, make_shiftable, set_clocks_forward
+from tests.storm.faults import Weather, set_clocks_forward
 from tests.storm.journeys import prepare
 from tests.storm.labour import LEASE
 from tests.storm.load import Load
@@ -57,8 +57,6 @@ class Storm:
 
     async def run(self) -> Verdict:
         """Go through all of it."""
-        if self.site.postgres is not None:
-            await make_shiftable(self.site)
         async with AsyncExitStack() as stack:
             await self._connect(stack)
             async with asyncio.TaskGroup() as group:
