@@ -101,12 +101,14 @@ class Shop:
 
 
 @asynccontextmanager
-async def two_shops(url: str, clock: Clock | None = None) -> AsyncIterator[tuple[Shop, Shop]]:
-    """The same job, seen through two servers of one PostgreSQL."""
+async def two_shops(
+    url: str, clock: Clock | None = None, other_clock: Clock | None = None
+) -> AsyncIterator[tuple[Shop, Shop]]:
+    """The same job, seen through two servers of one PostgreSQL; the second may believe another clock."""
     async with (
         opened(url, 2) as (one, other),
         Engine(one, clock=clock).running() as first,
-        Engine(other, clock=clock).running() as second,
+        Engine(other, clock=other_clock or clock).running() as second,
     ):
         shops = Shop(first), Shop(second)
         await shops[0].register()

@@ -26,6 +26,7 @@ from treadle_server.engine.commands import (
 from treadle_server.engine.limits import LimitKeeper
 from treadle_server.errors import Forbidden, LimitInUse, LimitNotFound, ValidationFailed
 from treadle_server.services.promoter import Promoter
+from treadle_server.store.base import LostUpdate, Tx
 
 pytestmark = pytest.mark.anyio
 
@@ -291,14 +292,20 @@ async def test_a_clock_that_is_set_fills_nothing(shop, clock) -> None:
 
 
 def test_a_clock_that_was_set_is_heeded_by_a_transaction_that_is_committed(clock) -> None:
-    """Those that overlap take it from each other, and one that fails gives it back."""
+    """Of those that overlap, and of those that follow one that fails, each heeds it until one is committed."""
     keeper = LimitKeeper(clock.monotonic)
-    assert not keeper.take_step(clock.now())
+    transactions = [Tx(None, "sqlite", 1) for _ in range(4)]
+    first = keeper.look(transactions[0], clock.now())
+    assert not first.was_set
+    keeper.keep(first)
     clock.jump(7200)
 
-    assert [keeper.take_step(clock.now()) for _ in range(2)] == [True, False]
-    keeper.give_back(was_set=True)
-    assert [keeper.take_step(clock.now()) for _ in range(2)] == [True, False]
+    failed, second = (keeper.look(tx, clock.now()) for tx in transactions[1:3])
+    assert failed.was_set
+    assert second.was_set
+    keeper.note_failure(LostUpdate())
+    keeper.keep(second)
+    assert not keeper.look(transactions[3], clock.now()).was_set
 
 
 async def test_a_raised_limit_lets_those_go_on_that_wait_and_a_lowered_one_waits_for_room(shop) -> None:

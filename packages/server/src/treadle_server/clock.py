@@ -49,18 +49,3 @@ class Drift:
         self._least, self._most = float("inf"), float("-inf")
         self.look(now)
         return found
-
-
-class ClockSteps:
-    """By how much the time of day parted from the time that passes, from one look to the next."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._last: float | None = None
-
-    def look(self, now: datetime) -> float:
-        """Return by how many seconds the clock was set since the last look; 0 at the first."""
-        apart = now.timestamp() - self._monotonic()
-        step = 0.0 if self._last is None else abs(apart - self._last)
-        self._last = apart
-        return step

@@ -272,23 +272,22 @@ class Engine:
     async def _commit(self, flight: InFlight, *, fast: bool) -> bool:
         """Apply the batch in one transaction, if `fast` by the fast path what can be, and tell what was done."""
         batch = flight.batch
-        assignments = Assignments()
-        clock_was_set = is_written = False
+        assignments, is_written = Assignments(), False
         freed: list[Freed] = []
         began = self.clock.monotonic()
         try:
             async with self.store.write(after=flight.land if fast else None) as tx:
                 now = self.clock.now()
                 self.drift.look(now)
-                clock_was_set = self._limits.take_step(now)
+                sight = self._limits.look(tx, now)
                 fast = self._cache.look(tx) and fast
                 work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines)
                 new = await self._submit_fast(work, batch) if fast else []
                 if left := [pending for pending in batch if not pending.is_done]:
                     await self._apply(work, left)
                 new = new if work.is_plain else [*new, *work.changes.queued]
-                if work.limited or clock_was_set or not work.is_plain:
-                    await self._limits.let_through(work, was_set=clock_was_set)
+                if work.limited or sight.was_set or not work.is_plain:
+                    await self._limits.let_through(work, sight)
                 if self.hooks:
                     await self.hooks.note(tx, work.batch.tasks, now)
                 if new:  # the batch before may read on behind queues
@@ -316,12 +315,13 @@ class Engine:
             self.dispatcher.hold_again(freed)
             self.fast_reports.clear()
             self._cache.clear()
-            self._limits.give_back(was_set=clock_was_set)
+            self._limits.note_failure(error)
             if is_written and isinstance(error, StoreUnavailable):
                 self._unconfirmed.tell()
             await flight.fail()
             raise
         await flight.committed()
+        self._limits.keep(sight)
         self.commit_seconds.add(self.clock.monotonic() - began)
         for pending in batch:
             pending.send_answer()

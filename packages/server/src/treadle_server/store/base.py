@@ -1,12 +1,22 @@
 """The writer's transaction: its connection, and what is known of it; and that another server was faster."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from treadle_server.store.sqlite.writer import Statements
 
 Dialect = Literal["sqlite", "postgresql"]
+
+
+@dataclass(slots=True)
+class Noticed:
+    """What a transaction knows of how the store's clock was set, by what servers have noted of it."""
+
+    set_by: float | None = None
+    """Seconds in all; None: it was not asked yet."""
+    is_sure: bool = False
+    """Whether it stands until the commit: it was read under the lock of the limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +31,7 @@ class Tx:
     """Whether anything was asked of the database yet."""
     beside: Callable[[], "Tx | None"] = lambda: None
     """What reads queues on a connection of its own while this one is committed; None: that can't be done."""
+    noticed: Noticed = field(default_factory=Noticed)
 
     @property
     def is_exclusive(self) -> bool:
@@ -30,3 +41,7 @@ class Tx:
 
 class LostUpdate(RuntimeError):
     """A guarded update met a row that is not as it was read: another writer was faster; the batch is done anew."""
+
+
+class ClockWasSet(LostUpdate):
+    """Another server has noted a step of the clock that the transaction's time knows nothing of."""

@@ -12,7 +12,7 @@ import orjson
 
 from treadle.wire.status import LEASED
 from treadle_server.domain.limits import LIMIT_FIELDS, Bucket, BucketId, Limit, filled_until
-from treadle_server.store.base import Tx
+from treadle_server.store.base import ClockWasSet, Tx
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Rows
 from treadle_server.store.sqlite.rows import instant, micros
@@ -41,10 +41,40 @@ async def lock_limits(tx: Tx) -> None:
     """Let no other server decide about limits until the commit.
 
     Who has this lock waits for no task's row: those that another one has are left to it, which decides about their
-    lines when its turn comes.
+    lines when its turn comes. Raises `ClockWasSet` when one who had it before has noted that the clock was set, and
+    this transaction has a time of before: by that a bucket would be filled for the step.
     """
-    if not tx.is_exclusive and tx.dialect == "postgresql":
+    noticed = tx.noticed
+    if tx.is_exclusive or noticed.is_sure:
+        return
+    if tx.dialect == "postgresql":
         await cast("DirectConnection", tx.connection).fetch("SELECT pg_advisory_xact_lock($1::bigint)", (_KEY,))
+    # A statement of its own: one that waits for the lock sees what was committed before it began to wait.
+    set_by = await read_set_by(tx)
+    if noticed.set_by not in {None, set_by}:
+        raise ClockWasSet("another server has noticed that the clock was set")
+    noticed.set_by, noticed.is_sure = set_by, True
+
+
+_SET_BY = "clock_set_by"
+"""The key in `meta` of how many seconds the store's clock was set by in all, as far as servers have noticed."""
+
+
+async def read_set_by(tx: Tx) -> float:
+    """Return by how many seconds in all the store's clock was set, as servers have noted."""
+    text = "SELECT value FROM meta WHERE key = {}"
+    rows = await fetch(tx, text.format("?"), text.format("$1"), _SET_BY)
+    return float(rows[0][0]) if rows else 0.0
+
+
+async def note_set_by(tx: Tx, seconds: float) -> None:
+    """Note by how many seconds in all the store's clock was set; under the lock of the limits."""
+    text = "INSERT INTO meta (key, value) VALUES ({}, {}) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+    values = (_SET_BY, repr(seconds))
+    if isinstance(tx.connection, InlineConnection):
+        tx.connection.run_many(text.format("?", "?"), [values])
+    else:
+        await cast("DirectConnection", tx.connection).change(text.format("$1", "$2"), values)
 
 
 _COLUMNS = ", ".join(LIMIT_FIELDS)
@@ -125,7 +155,6 @@ INSERT INTO limit_tokens (bucket, limit_num, tokens, filled_at, opens_at) {0}
 
 async def forget_time(tx: Tx, now: datetime) -> None:
     """Fill no bucket for the time until `now`, and look again at all that wait for a token: the clock was set."""
-    await lock_limits(tx)
     sqlite = "UPDATE limit_tokens SET filled_at = ?, opens_at = CASE WHEN opens_at IS NULL THEN NULL ELSE ? END"
     postgres = """
     UPDATE limit_tokens SET filled_at = $1, opens_at = CASE WHEN opens_at IS NULL THEN NULL ELSE $2::timestamptz END
