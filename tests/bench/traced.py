@@ -85,8 +85,8 @@ def kind_of(statement: str) -> str:
     """Return which of the writer's statements it is."""
     if "BEGIN" in statement[:8]:
         return "BEGIN"
-    if statement in {"COMMIT", "ROLLBACK"}:
-        return statement
+    if statement.endswith(("COMMIT", "ROLLBACK")):
+        return statement.rpartition(";")[2]
     for name, sign in (("turn", "claimed AS"), ("complete", "moved AS"), ("claim", "SET status = 'claimed'")):
         if sign in statement:
             return name

@@ -1,7 +1,8 @@
 """PostgreSQL's clock is the one of all its servers: what their own clocks show, and how they jump, decides nothing."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,11 +10,15 @@ import asyncpg
 import pytest
 
 from tests.conftest import ReusedDatabase
-from tests.engine.conftest import Shop
+from tests.engine.conftest import ADMIN, Shop
 from treadle.wire.status import Status
 from treadle_server.clock import SystemClock
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import FindWorker
+from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.engine import Engine
 from treadle_server.services.sweeper import Sweeper
+from treadle_server.store.base import Tx
 from treadle_server.store.store import SqlStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -163,6 +168,51 @@ async def test_a_database_whose_clock_is_set_takes_no_run_from_its_worker_l5(dat
         kept = await first.shop.get(task.id)
         assert kept.status is Status.CLAIMED
         assert apart(kept.taken_until, await database.now() + timedelta(seconds=15)) < NEAR
+
+
+class Halt:
+    """Keeps a server from the commit of its next transaction until it may go on."""
+
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_reached, self.may_go_on = asyncio.Event(), asyncio.Event()
+        plain = engine.store.write
+
+        @asynccontextmanager
+        async def write(**how: Any) -> AsyncIterator[Tx]:
+            async with plain(**how) as tx:
+                yield tx
+                self.is_reached.set()
+                await self.may_go_on.wait()
+
+        monkeypatch.setattr(engine.store, "write", write)
+
+
+@pytest.mark.parametrize("step", [3600, -3600])
+async def test_what_a_server_had_begun_when_the_clock_was_set_is_leased_by_the_time_that_is_l5_g8(
+    database, servers, monkeypatch, step
+) -> None:
+    """It would be committed after the leader has stamped every lease anew, and nobody would stamp this one."""
+    first, second = servers
+    given: asyncio.Queue[list[Task]] = asyncio.Queue()
+    worker = await second.engine.run(FindWorker(principal=ADMIN, worker_id=await second.shop.worker()))
+    slot = WorkerSlot(worker.id, frozenset(worker.jobs), None, 1, 0, 0, deliver=given.put_nowait)
+    second.engine.open_slot(slot)
+    await first.sweeper.turn()
+
+    halt = Halt(second.engine, monkeypatch)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(second.shop.submit(options=LEASE))
+        await halt.is_reached.wait()
+        await database.shift(step)
+        await first.sweeper.turn()
+        halt.may_go_on.set()
+        [claimed] = await given.get()
+    for _ in range(3):
+        await first.sweeper.turn()
+
+    kept = await first.shop.get(claimed.id)
+    assert (kept.status, kept.run_id) == (Status.CLAIMED, 0)
+    assert apart(kept.taken_until, await database.now() + timedelta(seconds=15)) < NEAR
 
 
 @pytest.mark.parametrize("away", [600, -600])

@@ -33,9 +33,9 @@ from treadle_server.store.transaction.counts import pending_counts
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
-ASKED = b"Q\x00\x00\x00\x0bCOMMIT\x00"
+ASKED = b"COMMIT\x00"
 DONE = b"C\x00\x00\x00\x0bCOMMIT\x00"
-"""A simple query of PostgreSQL's protocol, and what the server answers when it is done."""
+"""The end of a simple query of PostgreSQL's protocol, and what the server answers when it is done."""
 
 LONE = re.compile(rb"(__asyncpg_stmt_[^\x00]+\x00)[^\x00]*believed AS")
 LONE_DONE = b"C\x00\x00\x00\x0dSELECT 1\x00"

@@ -39,10 +39,11 @@ class LimitKeeper:
         self._is_doubtful = False
 
     def look(self, tx: Tx, now: datetime) -> Sight:
-        """Return how the transaction, whose time is `now`, sees the clock."""
+        """Return how the transaction, whose time is `now`, sees the clock; if it is set later nothing is committed."""
         apart = now.timestamp() - self._monotonic()
         was_set = self._is_doubtful or (self._apart is not None and abs(apart - self._apart) > APART)
         tx.noticed.set_by = None if was_set else self._set_by
+        tx.heed_clock()
         return Sight(apart, was_set, tx.noticed)
 
     def keep(self, sight: Sight) -> None:

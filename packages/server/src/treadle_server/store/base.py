@@ -31,6 +31,8 @@ class Tx:
     """Whether anything was asked of the database yet."""
     beside: Callable[[], "Tx | None"] = lambda: None
     """What reads queues on a connection of its own while this one is committed; None: that can't be done."""
+    heed_clock: Callable[[], None] = lambda: None
+    """Has the commit raise `LostUpdate` if the clock is set from now on, where other servers deal with that."""
     noticed: Noticed = field(default_factory=Noticed)
 
     @property

@@ -102,7 +102,9 @@ def _tx(direct: DirectConnection) -> Tx:
         reading = direct.beside
         return None if reading is None else Tx(cast("Statements", reading), "postgresql", direct.version)
 
-    return Tx(cast("Statements", direct), "postgresql", direct.version, lambda: direct.is_begun, beside)
+    return Tx(
+        cast("Statements", direct), "postgresql", direct.version, lambda: direct.is_begun, beside, direct.heed_clock
+    )
 
 
 class SqlStore:

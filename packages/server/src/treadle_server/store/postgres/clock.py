@@ -4,12 +4,18 @@ No server's time of day decides anything there: two whose clocks differ by a min
 in each transaction would cost a way there and back (0.09 ms of a lone submit's 2 ms); instead each begins with a check,
 sent along with its BEGIN, that what this server believes is what the database's clock shows. Where that is not so (it
 was set, another primary took over, this process stood still) the transaction is begun anew after another reading.
+
+One that began before the clock was set is not committed after it: with other servers there the leader may have stamped
+all leases anew meanwhile, and knows nothing of one that came later by a time of before. With that check the way there
+and back of its COMMIT takes 83 microseconds, and 61 without (over a Unix socket, 3,000 each in turn).
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from treadle_server.clock import Clock, SystemClock
+from treadle_server.domain.limits import APART
 
 if TYPE_CHECKING:
     import asyncpg
@@ -49,9 +55,17 @@ class DatabaseClock:
     @property
     def check(self) -> str:
         """Return SQL that fails with a division by zero unless the database shows what is believed."""
-        first, last = self.bounds
-        # A clock is volatile: it is asked when the statement runs. The literals are the program's own.
-        return f"SELECT 1 / (clock_timestamp() BETWEEN '{first}' AND '{last}')::int;"
+        return _between(*self.bounds)
+
+    def unless_set(self) -> Callable[[], str]:
+        """Return what gives SQL that fails with a division by zero once the database's clock was set since now."""
+        now, at = self.now(), self.monotonic()
+
+        def check() -> str:
+            shown = now + timedelta(seconds=self.monotonic() - at)
+            return _between(shown - timedelta(seconds=APART), shown + timedelta(seconds=APART))
+
+        return check
 
     async def read(self, driver: "asyncpg.Connection[Any]") -> None:
         """Ask the database, and believe that it answered in the middle of the way there and back."""
@@ -64,3 +78,8 @@ class DatabaseClock:
                 best, self._shown, self._at, self._way = way, shown, sent + way / 2, way
             if best <= WITHIN:
                 return
+
+
+def _between(first: datetime, last: datetime) -> str:
+    # A clock is volatile: it is asked when the statement runs. The literals are the program's own.
+    return f"SELECT 1 / (clock_timestamp() BETWEEN '{first}' AND '{last}')::int;"

@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 CHANGED = "tasks were changed by another writer"
 
+UNBELIEVED = "the time, or who writes, is another than this server believed"
+
 Opened = tuple[AsyncConnection, "asyncpg.Connection[Any]"]
 """A connection in a transaction, and the driver's own."""
 
@@ -76,6 +78,9 @@ class DirectConnection:
         self._alone = alone
         self.opened: Opened | None = None
         """Its connection, once it is begun."""
+        self.unless_set: Callable[[], Callable[[], str]] | None = None
+        """What gives, from any moment on, SQL that fails with a division by zero once the clock was set since."""
+        self._check: Callable[[], str] | None = None
         self._postponed: Change | None = None
 
     @property
@@ -93,6 +98,11 @@ class DirectConnection:
         if self.opened is None:
             self.opened = await self._begin()
         return self.opened
+
+    def heed_clock(self) -> None:
+        """Commit nothing if the clock is set from now on, where other servers deal with that who know not of this."""
+        if self.version is None and self.unless_set is not None:
+            self._check = self.unless_set()
 
     def postpone(self, change: Change) -> None:
         """Write the change before any other statement and the commit; nothing is postponed yet."""
@@ -131,15 +141,21 @@ class DirectConnection:
     async def commit(self) -> None:
         """Write what was postponed and commit; there is nothing to commit when nothing was sent.
 
-        Raises `LostUpdate` when a row is not as it was known.
+        Raises `LostUpdate` when a row is not as it was known, or the clock was set and it heeds that.
         """
         change, alone = self._postponed, None if self.is_begun else self._alone
         if change is not None and alone is not None and await alone.write(change):
             return
         await self.send_postponed()
         if self.opened is not None:
+            import asyncpg
+
+            check = "" if self._check is None else self._check()
             with named("COMMIT"):
-                await self.opened[1].execute("COMMIT")
+                try:
+                    await self.opened[1].execute(f"{check}COMMIT")
+                except asyncpg.DivisionByZeroError:
+                    raise LostUpdate(UNBELIEVED) from None
 
     async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
         """Run a statement through SQLAlchemy; a list of parameters runs it for each."""

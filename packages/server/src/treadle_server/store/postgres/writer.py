@@ -14,7 +14,14 @@ from treadle_server.store.base import LostUpdate
 from treadle_server.store.connections import WRITERS, WRITING
 from treadle_server.store.postgres.changes import Change
 from treadle_server.store.postgres.clock import DatabaseClock
-from treadle_server.store.postgres.connection import CHANGED, DirectConnection, Opened, named, roll_back
+from treadle_server.store.postgres.connection import (
+    CHANGED,
+    UNBELIEVED,
+    DirectConnection,
+    Opened,
+    named,
+    roll_back,
+)
 from treadle_server.store.postgres.exclusive import ExclusiveWriter
 
 if TYPE_CHECKING:
@@ -37,8 +44,6 @@ WRITABLE = "SELECT 1 / (current_setting('transaction_read_only') = 'off')::int;"
 READ_ONLY = (
     "the database takes no writes any more: it is a standby now, or was made read-only; nothing was changed, try again"
 )
-
-UNBELIEVED = "the time, or who writes, is another than this server believed"
 
 TRIES = 5
 """How often a transaction is begun that finds other writers, or another time, than its server believed."""
@@ -117,7 +122,8 @@ class PostgresWriter:
 
         The first one waits until no other is open, and ends the time of an exclusive writer. With `after` nothing is
         asked of the database before the first statement, which waits for `after`; who writes, or the time, may then
-        turn out to be another than was believed: `LostUpdate`.
+        turn out to be another than was believed: `LostUpdate`. That is so too of one that heeds the clock when
+        it was set since.
         """
         version = self._exclusive.version
         if after is None:
@@ -128,6 +134,7 @@ class PostgresWriter:
             late = partial(self._open_late, after, version)
             alone = None if version is None or self._is_pooled else _Alone(self, after, version)
             lent = DirectConnection(self._engine.dialect, late, version, alone)
+        lent.unless_set = self._clock.unless_set
         try:
             yield lent
             await lent.commit()
