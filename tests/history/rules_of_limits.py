@@ -29,6 +29,17 @@ class Bucket(NamedTuple):
     key: str | None
 
 
+class Claim(NamedTuple):
+    """A run, and between which instants it was claimed: its transaction's begin, and that of its code.
+
+    A server that stands still in between commits it later than its row says, when the bucket may have more tokens.
+    """
+
+    first: float
+    last: float
+    run: RunRow
+
+
 class Span(NamedTuple):
     """How long a run's code was surely inside, and what it weighs."""
 
@@ -88,31 +99,43 @@ def rates_are_kept(known: Known) -> Iterator[Violation]:
     if not known.history.eras:
         return
     caps = {(cap.room, cap.name): cap for cap in known.history.caps if cap.rate is not None}
-    claims: dict[Bucket, list[tuple[float, RunRow]]] = defaultdict(list)
+    claims: dict[Bucket, list[Claim]] = defaultdict(list)
     for task, runs in known.runs.items():
         for room, named in _named(known, task):
             if (room, named["name"]) in caps:
                 bucket = Bucket(room, named["name"], named.get("key"))
-                claims[bucket] += [(_when(known, run), run) for run in runs if run.reason != "returned"]
+                claims[bucket] += [_claim(known, run) for run in runs if run.reason != "returned"]
     for bucket, several in claims.items():
-        yield from _hurries(bucket, sorted(several, key=lambda one: one[0]), caps[bucket.room, bucket.name])
+        yield from _hurries(bucket, several, caps[bucket.room, bucket.name])
 
 
-def _hurries(bucket: Bucket, claims: list[tuple[float, RunRow]], cap: Cap) -> Iterator[Violation]:
-    """Yield each claim for which there was no token in a bucket that was full at first."""
+def _hurries(bucket: Bucket, claims: list[Claim], cap: Cap) -> Iterator[Violation]:
+    """Yield each claim that is one too many in a time, whenever each was made that may have been made in it."""
     assert cap.rate is not None
     count, seconds = cap.rate
-    early = APART * count / seconds + 1e-3
-    tokens, last = float(cap.burst), claims[0][0] if claims else 0.0
-    for at, run in claims:
-        tokens, last = min(float(cap.burst), tokens + (at - last) * count / seconds) - 1, at
-        if tokens < -early:
-            yield Violation(
-                "over-rate",
-                run.task,
-                f"its run {run.run} was claimed at {at:.3f} with {tokens + 1:.3f} tokens in {_shown(bucket)}",
-            )
-            tokens = 0.0
+    told: set[tuple[str, int]] = set()
+    in_order = sorted(claims, key=lambda one: one.last)
+    for since in sorted(one.first for one in claims):
+        left = float(cap.burst)
+        for one in in_order:
+            if one.first < since:
+                continue
+            left -= 1
+            tokens = left + (one.last - since + APART) * count / seconds
+            if tokens < -1e-3 and (one.run.task, one.run.run) not in told:
+                told.add((one.run.task, one.run.run))
+                yield Violation(
+                    "over-rate",
+                    one.run.task,
+                    f"its run {one.run.run} was claimed until {one.last:.3f} with {tokens + 1:.3f} tokens, since"
+                    f" {since:.3f}, in {_shown(bucket)}",
+                )
+
+
+def _claim(known: Known, run: RunRow) -> Claim:
+    at = _when(known, run)
+    begun = min((one.at for one in known.marks[run.task] if one.run == run.run), default=at)
+    return Claim(at, max(at, begun), run)
 
 
 def _when(known: Known, run: RunRow) -> float:
