@@ -155,13 +155,14 @@ def text_of_bucket_id(bucket_id: BucketId) -> str:
     return f"{bucket_id.num}:{bucket_id.bucket}"
 
 
-@lru_cache(maxsize=65536)
 def bucket_ids_of(limit_key: str) -> tuple[BucketId, ...]:
     """Return the buckets that such a text names."""
-    return tuple(BucketId(*map(int, part.split(":"))) for part in limit_key.split(" "))
+    num, _, bucket = limit_key.partition(":")
+    if " " not in bucket:
+        return (BucketId(int(num), int(bucket)),)
+    return tuple([BucketId(*map(int, part.split(":"))) for part in limit_key.split(" ")])
 
 
-@lru_cache(maxsize=65536)
 def weights_of(limits: str) -> tuple[int, ...]:
     """Return what a task weighs in each of its buckets, in their order; `limits` is what it has as JSON text."""
     return tuple([one["weight"] for one in orjson.loads(limits)])
@@ -278,8 +279,8 @@ class Gate:
 
     buckets: dict[int, Bucket] = field(default_factory=dict)
     """Those of deleted limits are missing: nothing counts against them."""
-    known: set[int] = field(default_factory=set)
-    """The buckets that were read, those of deleted limits too."""
+    bucket_ids: dict[str, tuple[BucketId, ...]] = field(default_factory=dict)
+    """The buckets that were read, those of deleted limits too, by the keys that name them."""
     changed: set[int] = field(default_factory=set)
     """Those whose tokens are to be written."""
     taken: list[tuple[Task, BucketId, int]] = field(default_factory=list)
@@ -295,7 +296,7 @@ class Gate:
         """Return how many of a line's tasks fit, from its first on, and into which bucket the next one does not."""
         used: Counter[int] = Counter()
         count = 0
-        bucket_ids = bucket_ids_of(limit_key)
+        bucket_ids = self.bucket_ids[limit_key]
         for each in weights:
             for bucket_id, weight in zip(bucket_ids, each, strict=True):
                 bucket = self.buckets.get(bucket_id.bucket)
@@ -310,7 +311,7 @@ class Gate:
     def room(self, limit_key: str) -> int:
         """Return how many tasks of a line fit at most."""
         most = ENDLESS
-        for bucket_id in bucket_ids_of(limit_key):
+        for bucket_id in self.bucket_ids[limit_key]:
             bucket = self.buckets.get(bucket_id.bucket)
             if bucket is not None and (room := bucket.room) < most:
                 most = room
@@ -335,7 +336,7 @@ class Gate:
         if (shares := self._shares.get(task.limits)) is None:
             shares = self._shares[task.limits] = [
                 (bucket, bucket_id, bucket.limit.counted(weight))
-                for bucket_id, weight in zip(bucket_ids_of(task.limit_key), weights_of(task.limits), strict=True)
+                for bucket_id, weight in zip(self.bucket_ids[task.limit_key], weights_of(task.limits), strict=True)
                 if (bucket := self.buckets.get(bucket_id.bucket)) is not None
             ]
         return shares
@@ -351,7 +352,7 @@ class Gate:
 
     def give_back(self, limit_key: str) -> None:
         """Give the tokens back that a claim took which came to nothing."""
-        for bucket_id in bucket_ids_of(limit_key):
+        for bucket_id in self.bucket_ids[limit_key]:
             bucket = self.buckets.get(bucket_id.bucket)
             if bucket is not None and bucket.limit.rate_burst is not None:
                 bucket.tokens = min(float(bucket.limit.rate_burst), bucket.tokens + 1)
@@ -386,7 +387,7 @@ class Gate:
     def look_again(self, limit_key: str, at: datetime) -> BucketId | None:
         """Have it be time `at` for a line, and return the bucket that it waits for until then; None: it has none."""
         bucket_id = next(
-            (bucket_id for bucket_id in bucket_ids_of(limit_key) if bucket_id.bucket in self.buckets), None
+            (bucket_id for bucket_id in self.bucket_ids[limit_key] if bucket_id.bucket in self.buckets), None
         )
         if bucket_id is not None:
             self.buckets[bucket_id.bucket].again_at = at

@@ -71,7 +71,7 @@ async def decide(tx: Tx, touched: Touched, now: datetime) -> Decision:
     await _know(tx, gate, [*touched.returned, *(line.limit_key for line in touched.lines)], now)
     for limit_key in touched.returned:
         gate.give_back(limit_key)
-        bucket_ids.update(bucket_ids_of(limit_key))
+        bucket_ids.update(gate.bucket_ids[limit_key])
     moved = ChangedLanes()
     await _decide(tx, gate, touched.lines, now, moved)
     await _open(tx, gate, bucket_ids, now, moved)
@@ -102,10 +102,9 @@ async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Decision:
 
 async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) -> None:
     """Read the buckets that are not known yet."""
-    known = gate.known
-    missing = [one for key in limit_keys for one in bucket_ids_of(key) if one.bucket not in known]
-    if missing:
-        known.update([bucket_id.bucket for bucket_id in missing])
+    new = {key: bucket_ids_of(key) for key in limit_keys if key not in gate.bucket_ids}
+    gate.bucket_ids |= new
+    if missing := [one for bucket_ids in new.values() for one in bucket_ids if one.bucket not in gate.buckets]:
         gate.buckets |= await rows.read_buckets(tx, missing, now)
 
 
@@ -130,7 +129,7 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
     wanted: set[int] = set()
     stuck: set[Line] = set()
     parked: list[limit_lines.Parked] = []
-    first = await limit_lines.first_in_lines(tx, lines, most)
+    first, others = await limit_lines.call_up(tx, lines, most)
     whole: list[Line] = []
     present: set[int] = set()
     for line, found in first.items():
@@ -152,10 +151,12 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
     moved.parked |= await limit_lines.set_parked(tx, present - wanted, parked=True)
     moved.woken |= await limit_lines.set_parked(tx, wanted - present, parked=False)
     # Who has one of these at hand may only have read it, and then decides about no line.
-    for line, left in (await limit_lines.left_in_lines(tx, whole)).items():
-        if (bucket_id := gate.look_again(line.limit_key, now + SOON)) is not None:
-            parked.append(limit_lines.Parked(line, bucket_id, left))
-    await limit_lines.write_parked(tx, lines, parked)
+    parked += [
+        limit_lines.Parked(line, bucket_id, others[line])
+        for line in others.keys() & whole
+        if (bucket_id := gate.look_again(line.limit_key, now + SOON)) is not None
+    ]
+    await limit_lines.write_parked(tx, parked)
     return stuck
 
 

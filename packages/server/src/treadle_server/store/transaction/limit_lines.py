@@ -55,63 +55,60 @@ SELECT t.lane, t.limit_key, t.seq, t.limits, -t.priority, t.due_at, NOT t.blocke
                                    ORDER BY priority DESC, due_at, seq LIMIT (SELECT most FROM bound)))
  ORDER BY t.lane, t.limit_key, t.priority DESC, t.due_at, t.seq
 """  # noqa: S608 - made of constants
-_PG_FIRST = f"""
-SELECT l.lane, l.limit_key, t.*
-  FROM unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
- CROSS JOIN LATERAL (
-       SELECT * FROM (
-              SELECT seq, limits::text, -priority AS rank, due_at, true FROM tasks
-               WHERE tasks.limit_key = l.limit_key AND tasks.lane = l.lane AND {OPEN} {{0}}) AS open
-        UNION ALL
-       SELECT * FROM (
-              SELECT seq, limits::text, -priority AS rank, due_at, false FROM tasks
-               WHERE tasks.limit_key = l.limit_key AND tasks.lane = l.lane AND {PARKED}
-               ORDER BY priority DESC, due_at, seq LIMIT $3 {{0}}) AS parked) AS t
- ORDER BY l.lane, l.limit_key, t.rank, t.due_at, t.seq
+_PG_OF_LINE = "tasks.limit_key = l.limit_key AND tasks.lane = l.lane"
+_PG_WAITING = f"""
+SELECT seq, limits::text, -priority AS rank, due_at, false AS is_open FROM tasks
+ WHERE {_PG_OF_LINE} AND {PARKED} {{0}} ORDER BY priority DESC, due_at, seq LIMIT {{1}}
 """  # noqa: S608 - likewise
 
 
-def _lock(tx: Tx) -> str:
-    return "" if tx.is_exclusive else "FOR UPDATE SKIP LOCKED"
+def _pg_first(lock: str, others: str) -> str:
+    """Return PostgreSQL's statement: one for all that is done with lines, for each takes 0.1 ms there and back."""
+    return f"""
+    WITH called AS (
+         DELETE FROM limit_lines USING unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
+          WHERE limit_lines.lane = ANY (ARRAY[l.lane]) AND limit_lines.limit_key = ANY (ARRAY[l.limit_key]))
+    SELECT l.lane, l.limit_key, t.*
+      FROM unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
+     CROSS JOIN LATERAL (
+           WITH parked AS MATERIALIZED ({_PG_WAITING.format("", "$3")} {lock}),
+                open AS MATERIALIZED (
+                SELECT seq, limits::text, -priority AS rank, due_at, true FROM tasks
+                 WHERE {_PG_OF_LINE} AND {OPEN} {lock})
+         SELECT *, false FROM open UNION ALL SELECT *, false FROM parked {others}) AS t (seq, limits, rank, due_at)
+     ORDER BY l.lane, l.limit_key, t.rank, t.due_at, t.seq
+    """  # noqa: S608 - made of constants
 
 
-def _lines(lines: Collection[Line]) -> list[Any]:
-    """Return the lines as PostgreSQL's two arrays."""
-    return [[line.lane for line in lines], [line.limit_key for line in lines]]
+_OTHERS = _PG_WAITING.format("AND seq <> ALL (ARRAY(SELECT seq FROM parked))", "1")
+_PG_FIRST = _pg_first("FOR UPDATE SKIP LOCKED", f"UNION ALL SELECT *, true FROM ({_OTHERS}) AS other")  # noqa: S608
+_PG_FIRST_OF_EXCLUSIVE = _pg_first("", "")
 
 
-async def first_in_lines(tx: Tx, lines: Collection[Line], most: int) -> dict[Line, list[Waiting]]:
-    """Return each line's tasks, in its order, that nothing but a limit keeps: of those that wait up to `most`.
+async def call_up(tx: Tx, lines: Collection[Line], most: int) -> tuple[dict[Line, list[Waiting]], dict[Line, Waiting]]:
+    """Return each line's tasks, in its order, that nothing but a limit keeps, and note of no line that it waits.
 
-    All that may be claimed are among them, and so the first `most` of the line are.
+    Of those that wait it is up to `most`. All that may be claimed are among them, and so the first `most` of the line
+    are. Where there are other servers the second is of each line the first of its others that waits: beyond `most`, or
+    one that another server has at hand.
     """
     found: dict[Line, list[Waiting]] = {line: [] for line in lines}
-    rows: Sequence[Sequence[Any]]
+    others: dict[Line, Waiting] = {}
     if isinstance(tx.connection, InlineConnection):
-        rows = tx.connection.fetch_together(_FIRST, (most,), list(lines))
-    else:
-        rows = await fetch(tx, "", _PG_FIRST.format(_lock(tx)), *_lines(lines), most)
-    for lane, key, *task in rows:
-        found[Line(lane, key)].append(Waiting(*task))
-    return found
-
-
-_LEFT = f"""
-SELECT l.lane, l.limit_key, t.*
-  FROM unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
- CROSS JOIN LATERAL (
-       SELECT seq, limits::text, -priority, due_at, false FROM tasks
-        WHERE tasks.limit_key = l.limit_key AND tasks.lane = l.lane AND {PARKED}
-        ORDER BY priority DESC, due_at, seq LIMIT 1) t
-"""  # noqa: S608 - made of constants
-
-
-async def left_in_lines(tx: Tx, lines: Collection[Line]) -> dict[Line, Waiting]:
-    """Return the first of each line's tasks that wait for their limits, also one that another server has at hand."""
-    if not lines or tx.is_exclusive or tx.dialect == "sqlite":
-        return {}
-    rows = await fetch(tx, "", _LEFT, *_lines(lines))
-    return {Line(lane, key): Waiting(*task) for lane, key, *task in rows}
+        # Where no line waits at all, that is known sooner than of each of them.
+        if tx.connection.fetch("SELECT 1 FROM limit_lines LIMIT 1"):
+            tx.connection.run_together("DELETE FROM limit_lines WHERE (lane, limit_key) IN {rows}", (), list(lines))
+        for lane, key, *task in tx.connection.fetch_together(_FIRST, (most,), list(lines)):
+            found[Line(lane, key)].append(Waiting(*task))
+        return found, others
+    statement = _PG_FIRST_OF_EXCLUSIVE if tx.is_exclusive else _PG_FIRST
+    columns = [line.lane for line in lines], [line.limit_key for line in lines]
+    for lane, key, *task, is_other in await fetch(tx, "", statement, *columns, most):
+        if is_other:
+            others[Line(lane, key)] = Waiting(*task)
+        else:
+            found[Line(lane, key)].append(Waiting(*task))
+    return found, others
 
 
 async def set_parked(tx: Tx, seqs: Collection[int], *, parked: bool) -> set[int]:
@@ -158,15 +155,8 @@ async def lines_of(tx: Tx, seqs: Collection[int]) -> set[Line]:
     return {Line(*row) for row in rows}
 
 
-async def write_parked(tx: Tx, lines: Collection[Line], parked: Sequence[Parked]) -> None:
-    """Note which of the lines wait, and for what; the others do not."""
-    if tx.dialect == "sqlite":
-        connection = cast("InlineConnection", tx.connection)
-        # Where no line waits at all, that is known sooner than of each of them.
-        if connection.fetch("SELECT 1 FROM limit_lines LIMIT 1"):
-            connection.run_together("DELETE FROM limit_lines WHERE (lane, limit_key) IN {rows}", (), list(lines))
-    else:
-        await cast("DirectConnection", tx.connection).change(_PG_UNPARK, _lines(lines))
+async def write_parked(tx: Tx, parked: Sequence[Parked]) -> None:
+    """Note which lines wait of those that were called up, and for what."""
     rows = [(*p.line, p.bucket_id.bucket, p.bucket_id.num, p.first.rank, p.first.due_at, p.first.seq) for p in parked]
     if not rows:
         return
@@ -179,12 +169,6 @@ async def write_parked(tx: Tx, lines: Collection[Line], parked: Sequence[Parked]
     columns = [list(column) for column in zip(*rows, strict=True)]
     select = f"SELECT * FROM unnest({arrays})"  # noqa: S608 - numbers and kinds
     await cast("DirectConnection", tx.connection).change(into.format(select), columns)
-
-
-_PG_UNPARK = """
-DELETE FROM limit_lines USING unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
- WHERE limit_lines.lane = ANY (ARRAY[l.lane]) AND limit_lines.limit_key = ANY (ARRAY[l.limit_key])
-"""
 
 
 async def waiting_for(tx: Tx, buckets: Collection[int], most: int) -> tuple[dict[Line, int], set[int]]:

@@ -4,7 +4,7 @@ Each is one statement for any number of rows. On PostgreSQL a row is looked up a
 knows of the table: see `hot.py`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -13,10 +13,12 @@ import orjson
 from treadle.wire.status import LEASED
 from treadle_server.domain.limits import LIMIT_FIELDS, Bucket, BucketId, Limit, filled_until
 from treadle_server.store.base import ClockWasSet, Tx
+from treadle_server.store.postgres.changes import Part
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Rows
 from treadle_server.store.sqlite.rows import instant, micros
 from treadle_server.store.sqlite.writer import InlineConnection
+from treadle_server.store.transaction.postponed import postpone_beside
 
 _KEY = 7421
 """The advisory lock under which servers decide about limits."""
@@ -104,12 +106,12 @@ async def limits_by_num(tx: Tx, nums: Collection[int], *, lock: str = "") -> lis
 
 async def read_buckets(tx: Tx, bucket_ids: Collection[BucketId], now: datetime) -> dict[int, Bucket]:
     """Return the buckets of those of the limits that there are, as they are `now`."""
-    limits = {limit.num: limit for limit in await limits_by_num(tx, {bucket_id.num for bucket_id in bucket_ids})}
+    limits, used = await _limits_and_uses(tx, bucket_ids)
     full = {num: float(limit.rate_burst or 0) for num, limit in limits.items()}
     found = {bucket: Bucket(limits[num], 0, full[num]) for num, bucket in bucket_ids if num in limits}
-    wanted = [bucket for bucket, one in found.items() if one.limit.concurrency is not None]
-    for bucket, used in await fetch(tx, _USED, _PG_USED, wanted) if wanted else ():
-        found[bucket].used = int(used)
+    for bucket, weight in used:
+        if bucket in found:
+            found[bucket].used = weight
     wanted = [bucket for bucket, one in found.items() if one.limit.rate_count is not None]
     for bucket, tokens, filled_at, opens_at in await fetch(tx, _TOKENS, _PG_TOKENS, wanted) if wanted else ():
         one = found[bucket]
@@ -119,10 +121,32 @@ async def read_buckets(tx: Tx, bucket_ids: Collection[BucketId], now: datetime) 
     return found
 
 
+async def _limits_and_uses(
+    tx: Tx, bucket_ids: Collection[BucketId]
+) -> tuple[dict[int, Limit], Iterable[tuple[int, int]]]:
+    """Return those of the limits that there are, and what is used of the buckets, as far as any is."""
+    nums, buckets = {one.num for one in bucket_ids}, [one.bucket for one in bucket_ids]
+    if tx.dialect == "sqlite":
+        limits = await limits_by_num(tx, nums)
+        is_counted = any(limit.concurrency is not None for limit in limits)
+        used: Iterable[Any] = await fetch(tx, _USED, "", buckets) if is_counted else ()
+    else:
+        rows = await fetch(tx, "", _PG_LIMITS_AND_USES, sorted(nums), buckets) if nums else ()
+        limits = [limit_of(row[:-2]) for row in rows]
+        used = zip(rows[0][-2], rows[0][-1], strict=True) if rows else ()
+    return {limit.num: limit for limit in limits}, used
+
+
 _USED = """
 SELECT bucket, sum(weight) FROM limit_uses WHERE bucket IN (SELECT value FROM json_each(?)) GROUP BY bucket
 """
-_PG_USED = "SELECT bucket, sum(weight) FROM limit_uses WHERE bucket = ANY ($1::bigint[]) GROUP BY bucket"
+# One statement, for each takes 0.1 ms there and back: what is used stands beside each of the limits, which are few.
+_PG_LIMITS_AND_USES = f"""
+WITH used AS MATERIALIZED (
+     SELECT bucket, sum(weight) AS weight FROM limit_uses WHERE bucket = ANY ($2::bigint[]) GROUP BY bucket)
+SELECT {_COLUMNS}, ARRAY(SELECT bucket FROM used ORDER BY bucket), ARRAY(SELECT weight FROM used ORDER BY bucket)
+  FROM limits WHERE num = ANY ($1::bigint[])
+"""  # noqa: S608 - names of columns
 _TOKENS = """
 SELECT bucket, tokens, filled_at, opens_at FROM limit_tokens WHERE bucket IN (SELECT value FROM json_each(?))
 """
@@ -197,7 +221,10 @@ async def awaited_buckets(tx: Tx, num: int, most: int) -> list[BucketId]:
 
 
 async def insert_uses(tx: Tx, rows: Sequence[tuple[int, int, int, int, int]]) -> None:
-    """Keep what runs count for, each as (task's number, run, limit's number, bucket, weight)."""
+    """Keep what runs count for, each as (task's number, run, limit's number, bucket, weight).
+
+    On PostgreSQL it is one statement with the claims of these runs. Raises `LostUpdate` as that does.
+    """
     if not rows:
         return
     if isinstance(tx.connection, InlineConnection):
@@ -205,7 +232,7 @@ async def insert_uses(tx: Tx, rows: Sequence[tuple[int, int, int, int, int]]) ->
         return
     arrays = "SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::bigint[], $5::int[])"
     columns = [list(column) for column in zip(*rows, strict=True)]
-    await cast("DirectConnection", tx.connection).change(_USE.format(arrays), columns)
+    await postpone_beside(tx, Part("used", _USE.format(arrays), tuple(columns), len(rows)))
 
 
 _USE = "INSERT INTO limit_uses (task_seq, run_id, limit_num, bucket, weight) {0}"

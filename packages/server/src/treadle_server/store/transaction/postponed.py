@@ -30,6 +30,12 @@ async def postpone(tx: Tx, part: Part, counts: Counts) -> None:
     direct(tx).postpone(counted((*before.parts[1:], part), before.touched | touched, before.counts, counts))
 
 
+async def postpone_beside(tx: Tx, part: Part) -> None:
+    """Have the part, which changes no tasks, sent with what the batch changes of them. Raises as `postpone`."""
+    before = await direct(tx).take_along(part.name, frozenset())
+    direct(tx).postpone(counted((*before.parts[1:], part), before.touched, before.counts))
+
+
 def counted(parts: Sequence[Part], touched: frozenset[int], *counts: Counts) -> Change:
     """Return the change that these parts are, behind that of the counts."""
     total: Counter[CountKey] = Counter()
