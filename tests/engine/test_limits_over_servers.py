@@ -1,7 +1,10 @@
 """Limits under two servers of one PostgreSQL: counted from inside, by what runs at once and by what begins (G11)."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
+import asyncpg
 import pytest
 import sqlalchemy as sa
 
@@ -120,3 +123,34 @@ async def test_who_changes_a_limit_holds_nothing_that_others_wait_for_who_decide
         # Neither waits for the other: one would be broken off, and be done anew.
         found = await tx.connection.execute(sa.text("SELECT bucket FROM limit_tokens FOR UPDATE NOWAIT"))
         assert len(found.all()) == 1
+
+
+async def test_a_claim_under_limits_asks_three_statements_more_than_one_without(
+    shops: list[Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the lock, for what the limits have, and for who is next; what is used is written with the claim."""
+    shop, _ = shops
+    await set_limit(shop, concurrency=1)
+    workers = {key: await shop.worker(await shop.register(f"job{key}")) for key in (None, "a")}
+    for key, worker in workers.items():
+        for number in range(4):
+            await shop.submit(job=f"@global:tasks:job{key}", limits=key and named(key=f"{key}{number}"))
+        await shop.claim(worker, 2)
+    asked: list[str] = []
+
+    def noting(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def ask(connection: Any, statement: str, *values: Any) -> Any:
+            asked.append(statement)
+            return await method(connection, statement, *values)
+
+        return ask
+
+    for name in ("execute", "fetch"):
+        monkeypatch.setattr(asyncpg.Connection, name, noting(getattr(asyncpg.Connection, name)))
+    counts: dict[str | None, int] = {}
+    for key, worker in workers.items():
+        asked.clear()
+        assert len(await shop.claim(worker, 2)) == 2
+        counts[key] = len(asked)
+
+    assert counts["a"] == counts[None] + 3
