@@ -292,12 +292,14 @@ class Gate:
     _shares: dict[str, list[Share]] = field(default_factory=dict)
     """What tasks count for, by their limits as JSON text: who is asked about is taken next, and read but once."""
 
-    def fitting(self, limit_key: str, weights: Iterable[Sequence[int]]) -> tuple[int, BucketId | None]:
-        """Return how many of a line's tasks fit, from its first on, and into which bucket the next one does not."""
+    def fitting(self, limit_key: str, limits: Sequence[str]) -> tuple[int, BucketId | None]:
+        """Return how many of a line's tasks of these limits fit, from its first on, and which bucket keeps the next."""
         used: Counter[int] = Counter()
         count = 0
         bucket_ids = self.bucket_ids[limit_key]
-        for each in weights:
+        # Most tasks of a line have the same ones.
+        weights = {text: weights_of(text) for text in set(limits)}
+        for each in map(weights.__getitem__, limits):
             for bucket_id, weight in zip(bucket_ids, each, strict=True):
                 bucket = self.buckets.get(bucket_id.bucket)
                 if bucket is not None and not bucket.fits(weight, used=used[bucket_id.bucket], claims=count):
@@ -386,9 +388,7 @@ class Gate:
 
     def look_again(self, limit_key: str, at: datetime) -> BucketId | None:
         """Have it be time `at` for a line, and return the bucket that it waits for until then; None: it has none."""
-        bucket_id = next(
-            (bucket_id for bucket_id in self.bucket_ids[limit_key] if bucket_id.bucket in self.buckets), None
-        )
+        bucket_id = next((one for one in self.bucket_ids[limit_key] if one.bucket in self.buckets), None)
         if bucket_id is not None:
             self.buckets[bucket_id.bucket].again_at = at
             self.changed.add(bucket_id.bucket)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from treadle_server.domain.limits import BucketId, Gate, Line, bucket_ids_of, text_of_bucket_id, weights_of
+from treadle_server.domain.limits import BucketId, Gate, Line, bucket_ids_of, text_of_bucket_id
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import limit_lines
@@ -139,7 +139,7 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
             continue
         present.update(task.seq for task in found if task.is_open)
         waiting = found[:most]
-        fit, full = gate.fitting(line.limit_key, (weights_of(task.limits) for task in waiting))
+        fit, full = gate.fitting(line.limit_key, [task.limits for task in waiting])
         wanted.update(task.seq for task in waiting[:fit])
         if not fit:
             stuck.add(line)
