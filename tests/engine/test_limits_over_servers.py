@@ -125,10 +125,13 @@ async def test_who_changes_a_limit_holds_nothing_that_others_wait_for_who_decide
         assert len(found.all()) == 1
 
 
-async def test_a_claim_under_limits_asks_three_statements_more_than_one_without(
+async def test_a_claim_under_limits_asks_four_statements_more_than_one_without(
     shops: list[Shop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For the lock, for what the limits have, and for who is next; what is used is written with the claim."""
+    """For the lock, for steps of the clock that others noted, for what the limits have, and for who is next.
+
+    What is used is written with the claim.
+    """
     shop, _ = shops
     await set_limit(shop, concurrency=1)
     workers = {key: await shop.worker(await shop.register(f"job{key}")) for key in (None, "a")}
@@ -153,4 +156,4 @@ async def test_a_claim_under_limits_asks_three_statements_more_than_one_without(
         assert len(await shop.claim(worker, 2)) == 2
         counts[key] = len(asked)
 
-    assert counts["a"] == counts[None] + 3
+    assert counts["a"] == counts[None] + 4

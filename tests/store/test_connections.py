@@ -12,6 +12,7 @@ from sqlalchemy import text
 from treadle_server import cli, store
 from treadle_server.errors import StoreUnavailable
 from treadle_server.settings import Settings
+from treadle_server.store import connections
 from treadle_server.store.store import SqlStore
 
 pytestmark = pytest.mark.anyio
@@ -85,6 +86,20 @@ async def test_no_statement_waits_until_its_connection_knows_the_types_it_names(
 
     assert NAMED
     assert asked == [f"SELECT $1::{name}" for name in NAMED] * 2
+
+
+@pytest.mark.postgres
+async def test_a_connection_that_breaks_before_its_first_statement_is_a_database_that_does_not_answer(
+    postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "_LEARN", "SELECT pg_terminate_backend(pg_backend_pid())")
+    monkeypatch.setattr(connections, "_TYPES", ())
+    store = SqlStore(postgres_database)
+
+    with pytest.raises(StoreUnavailable, match="the database does not answer"):
+        await store.open()
+
+    await store.close()
 
 
 @pytest.mark.postgres

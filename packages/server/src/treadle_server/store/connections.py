@@ -19,6 +19,7 @@ from treadle_server.private import make_directory, make_file
 from treadle_server.store.migrations import refusal, revisions
 from treadle_server.store.sqlite.places import SIDES, file_of
 from treadle_server.store.sqlite.writer import MOST_TEXTS
+from treadle_server.store.translated import named
 
 READERS = 4
 """SQLite: read connections, each with a thread of its own."""
@@ -284,7 +285,8 @@ def _learn_types(connection: Any, _record: Any) -> None:
     It asks anew on each connection, which takes 8 to 10 ms: of 200 lone tasks one or two met a connection's first
     statement, and their 99th percentile of submit to start was four times the median.
     """
-    connection.run_async(lambda driver: driver.fetch(_LEARN, *([] for _ in _TYPES)))
+    with named(_LEARN):
+        connection.run_async(lambda driver: driver.fetch(_LEARN, *([] for _ in _TYPES)))
 
 
 def _refuse_closed(connection: Any, _record: Any, _lent: Any) -> None:

@@ -14,8 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.postgres.connection import DirectConnection, named
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import InlineConnection
+from treadle_server.store.translated import named
 
 Rows = Sequence[Sequence[Any]]
 Query = Select[Any] | ReturningUpdate[Any]

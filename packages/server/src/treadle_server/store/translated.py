@@ -1,7 +1,10 @@
 """Errors of a driver told as others: what a block of the hot path is put into."""
 
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
+
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 
 class Translated:
@@ -22,3 +25,32 @@ class Translated:
         """Raise what is told instead of the error."""
         if error is not None and (told := self._translate(error)) is not None:
             raise told from error
+
+
+def named(statement: str) -> Translated:
+    """Raise asyncpg's errors in the block as SQLAlchemy does, so that they are told apart in one place.
+
+    They are `IntegrityError`, `OperationalError` and `DBAPIError`.
+    """
+    return Translated(partial(_as_sqlalchemy, statement))
+
+
+def _as_sqlalchemy(statement: str, error: BaseException) -> DBAPIError | None:
+    import asyncpg
+
+    match error:
+        case asyncpg.IntegrityConstraintViolationError():
+            return IntegrityError(statement, None, error)
+        case (
+            asyncpg.PostgresConnectionError()
+            | asyncpg.InterfaceError()
+            | asyncpg.InternalClientError()
+            | asyncpg.OperatorInterventionError()
+            | asyncpg.CannotConnectNowError()
+            | asyncpg.TooManyConnectionsError()
+        ):
+            return OperationalError(statement, None, error)
+        case asyncpg.PostgresError():
+            return DBAPIError(statement, None, error)
+        case _:
+            return None

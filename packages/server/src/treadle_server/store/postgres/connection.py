@@ -5,17 +5,16 @@ a Unix socket, 2 cores, a thousand each in one run).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Dialect, Executable
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.store.base import LostUpdate
 from treadle_server.store.postgres.changes import Change
 from treadle_server.store.sqlite.writer import Rows
-from treadle_server.store.translated import Translated
+from treadle_server.store.translated import named
 
 if TYPE_CHECKING:
     import asyncpg
@@ -197,35 +196,6 @@ class DirectConnection:
         _, driver = await self.open()
         with named(statement):
             return int((await driver.execute(statement, *values)).rsplit(" ", 1)[1])
-
-
-def named(statement: str) -> Translated:
-    """Raise the driver's errors in the block as SQLAlchemy does, so that they are told apart in one place.
-
-    They are `IntegrityError`, `OperationalError` and `DBAPIError`.
-    """
-    return Translated(partial(_as_sqlalchemy, statement))
-
-
-def _as_sqlalchemy(statement: str, error: BaseException) -> DBAPIError | None:
-    import asyncpg
-
-    match error:
-        case asyncpg.IntegrityConstraintViolationError():
-            return IntegrityError(statement, None, error)
-        case (
-            asyncpg.PostgresConnectionError()
-            | asyncpg.InterfaceError()
-            | asyncpg.InternalClientError()
-            | asyncpg.OperatorInterventionError()
-            | asyncpg.CannotConnectNowError()
-            | asyncpg.TooManyConnectionsError()
-        ):
-            return OperationalError(statement, None, error)
-        case asyncpg.PostgresError():
-            return DBAPIError(statement, None, error)
-        case _:
-            return None
 
 
 async def roll_back(connection: AsyncConnection, driver: "asyncpg.Connection[Any]") -> None:

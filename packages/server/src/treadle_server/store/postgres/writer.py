@@ -19,10 +19,10 @@ from treadle_server.store.postgres.connection import (
     UNBELIEVED,
     DirectConnection,
     Opened,
-    named,
     roll_back,
 )
 from treadle_server.store.postgres.exclusive import ExclusiveWriter
+from treadle_server.store.translated import named
 
 if TYPE_CHECKING:
     import asyncpg
