@@ -116,6 +116,7 @@ def everything(engine: Engine) -> list[Service]:
     objects: Any = SimpleNamespace()
     results = Results(engine.store)
     results.want(Session(), [TaskId("a")])  # type: ignore[arg-type]
+    results.look_soon([TaskId("a")])
     found: Sequence[Any] = [
         *services_of(
             engine,
