@@ -45,11 +45,13 @@ def twice(n: int) -> int:
     return 2 * n
 
 
-def test_a_task_goes_to_other_processes_as_functions_do() -> None:
+def test_a_task_goes_to_other_processes_as_functions_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """`pool.map(shrink, paths)` worked before the function was a task."""
     assert pickle.loads(pickle.dumps(twice)) is twice
     assert pickle.loads(pickle.dumps(twice.bind(3))).task is twice
     assert copy.deepcopy(twice) is twice
+    # A new process imports this module by its name, from the paths of this one.
+    monkeypatch.syspath_prepend(Path(__file__).parents[3])
     with ProcessPoolExecutor(1, get_context("spawn")) as processes:
         assert list(processes.map(twice, [1, 2])) == [2, 4]
 
