@@ -1,9 +1,28 @@
 """What the search has found: each program once parted the server from the model. A minimal one stays as a test."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
-from tests.model.operations import Beat, ByRun, Claim, Link, Operation, Pass, Register, Report, Reports, Submit
-from tests.model.running import replay
+from tests.conftest import ReusedDatabase
+from tests.model.operations import (
+    Beat,
+    ByRun,
+    Claim,
+    Link,
+    Operation,
+    Pass,
+    Register,
+    Report,
+    Reports,
+    Service,
+    Step,
+    Submit,
+    Together,
+)
+from tests.model.running import perform, replay
+from tests.model.worlds import TwoServers
 
 SERVED: list[Operation] = [Register(), *(Link(0, job) for job in range(3))]
 """A worker has come, and serves every job."""
@@ -48,3 +67,20 @@ FOUND: dict[str, list[Operation]] = {
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_found_once_is_mended(name: str) -> None:
     replay([*SERVED, *FOUND[name]])
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("seconds", [3.0, -3.0, 100.0])
+def test_what_began_before_the_clock_was_read_anew_is_done_by_what_it_shows(
+    seconds: float, reused_postgres: ReusedDatabase, tmp_path: Path
+) -> None:
+    """Of two batches the first found that the clock was set, and the second went on by the time of before."""
+    started = Report(0, {"kind": "started"})
+    program = [*SERVED, *CLAIMED, Service("sweep"), Step(seconds), Together((started, ByRun(0, 0, started)))]
+    reused_postgres.drop()
+    parted = asyncio.run(perform(TwoServers(reused_postgres.take(), tmp_path), program))
+    reused_postgres.give_back()
+    # Its sessions have a clock that stands still: nobody else's.
+    reused_postgres.drop()
+
+    assert parted is None, parted

@@ -47,6 +47,11 @@ class DatabaseClock:
         return self._machine.monotonic()
 
     @property
+    def apart(self) -> float:
+        """Return by how many seconds the database's clock is ahead of this machine's monotonic one, as is believed."""
+        return self.now().timestamp() - self.monotonic()
+
+    @property
     def bounds(self) -> tuple[datetime, datetime]:
         """Return between which instants the database's clock is now, as this server believes."""
         now, apart = self.now(), timedelta(seconds=WITHIN + self._way)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -13,7 +13,7 @@ from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import LostUpdate
 from treadle_server.store.connections import WRITERS, WRITING
 from treadle_server.store.postgres.changes import Change
-from treadle_server.store.postgres.clock import DatabaseClock
+from treadle_server.store.postgres.clock import WITHIN, DatabaseClock
 from treadle_server.store.postgres.connection import (
     CHANGED,
     UNBELIEVED,
@@ -49,15 +49,24 @@ TRIES = 5
 """How often a transaction is begun that finds other writers, or another time, than its server believed."""
 
 
+class _Belief(NamedTuple):
+    """What a batch took for so when it began."""
+
+    version: int | None
+    """A number that stands as long as nobody else has written; None when others may at any time."""
+    apart: float
+    """Seconds by which the database's clock is ahead of the monotonic one."""
+
+
 class _Alone:
     """What a batch asks outside of a transaction, once the batch before it is committed."""
 
-    def __init__(self, writer: "PostgresWriter", after: Callable[[], Awaitable[None]], version: int) -> None:
-        self._writer, self._after, self._version = writer, after, version
+    def __init__(self, writer: "PostgresWriter", after: Callable[[], Awaitable[None]], belief: _Belief) -> None:
+        self._writer, self._after, self._belief = writer, after, belief
 
     async def write(self, change: Change) -> bool:
         await self._after()
-        return await self._writer.write_alone(change, self._version)
+        return await self._writer.write_alone(change, self._belief)
 
     async def read(self, statement: str, values: Sequence[Any]) -> "Sequence[Sequence[Any]]":
         await self._after()
@@ -125,15 +134,15 @@ class PostgresWriter:
         turn out to be another than was believed: `LostUpdate`. That is so too of one that heeds the clock when
         it was set since.
         """
-        version = self._exclusive.version
+        belief = _Belief(self._exclusive.version, self._clock.apart)
         if after is None:
             lent = DirectConnection(self._engine.dialect, partial(self._open, is_first=is_first))
             await lent.open()
             lent.version = None if is_first else self._exclusive.version
         else:
-            late = partial(self._open_late, after, version)
-            alone = None if version is None or self._is_pooled else _Alone(self, after, version)
-            lent = DirectConnection(self._engine.dialect, late, version, alone)
+            late = partial(self._open_late, after, belief)
+            alone = None if belief.version is None or self._is_pooled else _Alone(self, after, belief)
+            lent = DirectConnection(self._engine.dialect, late, belief.version, alone)
         lent.unless_set = self._clock.unless_set
         try:
             yield lent
@@ -157,17 +166,17 @@ class PostgresWriter:
             raise
         return opened
 
-    async def _open_late(self, after: Callable[[], Awaitable[None]], version: int | None) -> Opened:
+    async def _open_late(self, after: Callable[[], Awaitable[None]], belief: _Belief) -> Opened:
         await after()
         opened = await self._open(is_late=True)
         try:
-            self._look(version)
+            self._look(belief)
         except LostUpdate:
             await self._give_up(opened)
             raise
         return opened
 
-    async def write_alone(self, change: Change, version: int) -> bool:
+    async def write_alone(self, change: Change, belief: _Belief) -> bool:
         """Do the change as a transaction of its own; False when the connection's plans are to be made anew before.
 
         Raises `LostUpdate` when a row is not as it was known, or the time or who writes is another than was believed.
@@ -176,7 +185,7 @@ class PostgresWriter:
 
         text, values = change.text(is_alone=True), change.values
         async with _Lent(self) as driver:
-            self._look(version)
+            self._look(belief)
             if self._are_old(driver):
                 return False
             with named("COMMIT"):
@@ -195,9 +204,9 @@ class PostgresWriter:
                 rows: Sequence[Sequence[Any]] = await driver.fetch(statement, *values)
                 return rows
 
-    def _look(self, version: int | None) -> None:
-        """Raise `LostUpdate` when others have written since what was applied is known."""
-        if version != self._exclusive.version:
+    def _look(self, belief: _Belief) -> None:
+        """Raise `LostUpdate` when others have written since, or the clock was found to show another time."""
+        if belief.version != self._exclusive.version or abs(self._clock.apart - belief.apart) > WITHIN:
             raise LostUpdate(UNBELIEVED)
 
     async def borrow(self) -> Opened:
