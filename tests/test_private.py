@@ -144,6 +144,22 @@ def test_a_file_of_another_program_is_refused_and_nothing_of_it_changed_n4(tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "passwd", "passwd-"]
 
 
+def test_a_file_that_may_not_be_looked_at_is_told_by_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, real = tmp_path / "closed", Path.stat
+
+    def stat_of(path: Path, **options: bool) -> os.stat_result:
+        if path.is_relative_to(closed):
+            raise PermissionError(13, "Permission denied")
+        return real(path, **options)
+
+    monkeypatch.setattr(private.Path, "stat", stat_of)
+
+    with pytest.raises(ValidationFailed, match=r"the database's directory .*closed can't be used \(Permission"):
+        create_app(Settings(data_dir=tmp_path / "data", database_url=f"sqlite:///{closed}/treadle.db"))
+
+
 def test_a_file_that_litestream_has_touched_first_is_taken(tmp_path: Path) -> None:
     file = tmp_path / "treadle.db"
     with closing(sqlite3.connect(file)) as connection:

@@ -99,8 +99,8 @@ def sqlite_writer(url: URL) -> Engine:
     when the file is another program's, of which nothing is changed, neither what it may be read by nor its journal.
     """
     path, setting = file_of(url), "--database-url or TREADLE_DATABASE_URL"
-    _check_own(url, setting)
     make_directory(path.parent, name="the database's directory", setting=setting)
+    _check_own(url, setting)
     make_file(path, name="the database", setting=setting, sides=SIDES)
     engine = create_engine(
         url.set(drivername="sqlite"),
