@@ -20,7 +20,14 @@ from treadle_server.store.transaction import prune
 
 pytestmark = pytest.mark.anyio
 
-CHILDREN = (tables.runs, tables.task_logs, tables.holds, tables.artifacts, tables.task_dependencies)
+CHILDREN = (
+    tables.runs,
+    tables.task_listings,
+    tables.task_logs,
+    tables.holds,
+    tables.artifacts,
+    tables.task_dependencies,
+)
 
 
 async def write(shop, *statements: sa.Executable) -> None:

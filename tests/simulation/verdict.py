@@ -19,6 +19,7 @@ def violations(driver: sqlite3.Connection, history: History, ledger: Ledger) -> 
     for violation in check(history):
         yield str(violation)
     yield from _counts(driver)
+    yield from _lists(driver)
     if left := holds(driver):
         yield f"rest: {left} holds are left"
     yield from _leases(ledger)
@@ -37,6 +38,14 @@ def _counts(driver: sqlite3.Connection) -> Iterator[str]:
     for key in sorted(counted.keys() | kept.keys(), key=str):
         if counted[key] != kept[key]:
             yield f"counts: {key} is kept as {kept[key]} and counted as {counted[key]}"
+
+
+def _lists(driver: sqlite3.Connection) -> Iterator[str]:
+    """Each task stands in the lists of its job and its room, and nothing else does."""
+    there = set(driver.execute("SELECT job_num, seq, room FROM tasks"))
+    listed = set(driver.execute("SELECT job_num, task_seq, room FROM task_listings"))
+    for key in sorted(there ^ listed):
+        yield f"lists: {key} is {'not listed' if key in there else 'listed, and no task'}"
 
 
 def _leases(ledger: Ledger) -> Iterator[str]:

@@ -63,6 +63,12 @@ def _insert(columns: dict[str, str], line: str) -> str:
     return f"INSERT INTO tasks ({', '.join(columns)}) SELECT {', '.join(columns.values())} FROM {line}"
 
 
+_LISTINGS = """
+INSERT INTO task_listings (job_num, task_seq, room)
+SELECT job_num, seq, room FROM tasks WHERE seq >= {first} AND seq < {end} ORDER BY job_num, seq
+"""
+
+
 def load_sqlite(path: Path, rows: int) -> None:
     """Put `rows` tasks into an empty database, half of them completed; the indexes are made afterwards."""
 
@@ -83,6 +89,7 @@ def load_sqlite(path: Path, rows: int) -> None:
     connection.execute(_LANES.format(line=line(JOBS)))
     connection.execute(_COUNTS.format(each=rows // JOBS // 2, line=line(JOBS)))
     connection.execute(_insert(_SQLITE, line(rows)))
+    connection.execute(_LISTINGS.format(first=0, end=rows))
     for _, statement in indexes:
         connection.execute(statement)
     connection.execute("COMMIT")
@@ -104,7 +111,8 @@ async def open_postgres(connection: "asyncpg.Connection[Any]", *, each: int) -> 
     """Make the jobs of an empty database, with as many tasks of `each` kind in their counts."""
     line = f"generate_series(0, {JOBS - 1}) AS line (n)"
     # Neither statistics nor a map of visible pages: as after a burst, which no vacuum has seen.
-    await connection.execute("ALTER TABLE tasks SET (autovacuum_enabled = off)")
+    for table in ("tasks", "task_listings"):
+        await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
     async with connection.transaction():
         await connection.execute(_JOBS.format(id=_POSTGRES["id"], now=_INSTANT, line=line))
         await connection.execute(_LANES.format(line=line))
@@ -118,6 +126,7 @@ async def fill_postgres(connection: "asyncpg.Connection[Any]", first: int, end: 
     async with connection.transaction():
         await connection.execute("SET LOCAL synchronous_commit = off")
         await connection.execute(_insert(_POSTGRES, f"generate_series({first}, {end - 1}) AS line (n)"))
+        await connection.execute(_LISTINGS.format(first=first, end=end))
 
 
 _FOREIGN_KEYS = """

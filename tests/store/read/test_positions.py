@@ -157,7 +157,7 @@ async def statistics_of_few(stored: StoredTasks) -> None:
         await stored.put([task_row(seq) for seq in range(1, 50)])
         async with stored.store.write() as tx:
             await tx.connection.execute(text("ANALYZE"))
-            for table in ("tasks", "lane_counts"):
+            for table in ("tasks", "task_listings", "lane_counts"):
                 await tx.connection.execute(text(f"DELETE FROM {table}"))
 
 

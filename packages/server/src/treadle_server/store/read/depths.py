@@ -20,7 +20,7 @@ from treadle.wire.status import Status
 from treadle_server.store.read import counts
 from treadle_server.store.read.orders import PENDING
 from treadle_server.store.read.sources import due_pair, unions
-from treadle_server.store.read.walks import Asked, Walk
+from treadle_server.store.read.walks import UNBOUNDED, Asked, Walk
 from treadle_server.store.tables import status_in, tasks
 
 NEAR = 200
@@ -143,7 +143,7 @@ class _Band:
             tasks.c.priority == literal(self._priority),
             *bounds,
         )
-        return Walk(at, PENDING.order(backward=self._backward)[1:], 2**62)
+        return Walk(at, PENDING.order(backward=self._backward)[1:], UNBOUNDED)
 
     def _between(self, low: DueKey, high: DueKey) -> list[ColumnElement[bool]]:
         """Return the conditions that a task comes behind `low`, and not behind `high`."""

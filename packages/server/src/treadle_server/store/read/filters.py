@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from datetime import timedelta
-from operator import eq, ge, le, lt
+from operator import ge, le, lt
 from typing import Any
 from uuid import UUID
 
 from pydantic import PrivateAttr
 from sqlalchemy import (
-    BinaryExpression,
     Column,
     ColumnElement,
     Interval,
@@ -33,7 +33,7 @@ from treadle_server.domain.failures import read as read_key
 from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import counts, few, walks
 from treadle_server.store.read.visibility import within
-from treadle_server.store.read.walks import Asked, Walk, numbered
+from treadle_server.store.read.walks import Asked, ListWalk, Walk, numbered
 from treadle_server.store.tables import failures, jobs, status_in, tasks, workers
 from treadle_server.store.transaction.tags import keys_wanted
 from treadle_server.store.types import BigKey
@@ -85,6 +85,7 @@ async def job_num(connection: AsyncConnection, full_name: str) -> int:
 class Where(list[ColumnElement[bool]]):
     """Conditions, all of which a task must satisfy."""
 
+    dialect: str = "sqlite"
     is_narrow: bool = False
     """Whether they name few tasks by their numbers: then the others offer no index, by which more would be read."""
     is_short: bool = False
@@ -108,10 +109,25 @@ class Where(list[ColumnElement[bool]]):
         """Return those that are not among `along`: what is asked of each task along the index."""
         return [one for one in self if not any(one is other for other in self.along)]
 
+    @property
+    def is_listed(self) -> bool:
+        """Return whether they name tasks that stand in the list of a job or a room, which is looked through."""
+        return not self.is_short and walks.is_listed(self.along)
+
     def walk(self, *, up: bool = False, beyond: Sequence[ColumnElement[bool]] = ()) -> Walk:
         """Return the tasks to look through by their numbers, the newest first unless it goes `up`."""
-        by = tasks.c.seq.asc() if up else tasks.c.seq.desc()
-        return Walk((*self.along, *beyond), (by,), walks.LOOKED_THROUGH)
+        by = (tasks.c.seq.asc() if up else tasks.c.seq.desc(),)
+        along = (*self.along, *beyond)
+        if self.is_listed:
+            return ListWalk(along, by, walks.LOOKED_THROUGH, self.dialect)
+        return Walk(along, by, walks.LOOKED_THROUGH)
+
+    def first(self, limit: int, order: Sequence[ColumnElement[Any]]) -> Sequence[ColumnElement[bool]]:
+        """Return the conditions that a task is one of the first `limit` in an order, or satisfies these."""
+        if not self.is_listed:
+            return self
+        every = replace(self.walk(), most=walks.UNBOUNDED)
+        return [numbered(every.ordered(Asked(self.beside_index), order, limit=limit, offset=0), self.dialect)]
 
     def and_status(self, wanted: Collection[Status]) -> "Where":
         """Return these and that a task is in one of the statuses."""
@@ -122,7 +138,6 @@ class Where(list[ColumnElement[bool]]):
         own = in_statuses(sorted(wanted), plain=False)
         found = self._with(*self, *own)
         if LEASED.issuperset(wanted):
-            found[:] = among_leased(found)
             found.is_short = True
         elif len(own) == 1 and (self.of_job or wanted == {Status.BLOCKED}) and _HELD.issuperset(wanted):
             found.along = [*self.of_job, *own]
@@ -130,7 +145,7 @@ class Where(list[ColumnElement[bool]]):
 
     def narrowed(self, named: ColumnElement[bool]) -> "Where":
         """Return these of tasks that are `named` by their numbers."""
-        found = self._with(named, *among_leased(self))
+        found = self._with(named, *self)
         found.is_narrow = found.is_short = True
         return found
 
@@ -162,7 +177,7 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter, *, names_f
         found.append(tasks.c.room == wanted.room)
         found.along = found[-1:]
     if visibility is not None and (wanted.room is None or not visibility.admits(wanted.room)):
-        found.append(within(visibility, tasks.c.room.concat("") if found.is_narrow else tasks.c.room))
+        found.append(within(visibility, tasks.c.room))
         if len(visibility.rooms) == 1 and not visibility.prefixes:
             found.along = found[-1:]
     if num is not None:
@@ -182,16 +197,15 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter, *, names_f
     found += _of_its_time(wanted, connection.dialect.name)
     found += await _unlike(connection, wanted)
     found.is_short = found.is_narrow or is_leased
-    if found.is_short:
-        found[:] = among_leased(found)
-    else:
+    if not found.is_short:
         found.along = [*found.along, *await _while_they_came(connection, wanted, found)]
     return found
 
 
 async def _narrow(connection: AsyncConnection, wanted: TaskFilter) -> Where:
     """Return the conditions of which each may name few tasks by their numbers; the first that does is read along."""
-    found, dialect = Where(), connection.dialect.name
+    found = Where()
+    dialect = found.dialect = connection.dialect.name
     for tag in wanted.tag or ():
         keys = keys_wanted(tag)
         # By one rare tag all is read; whether what was read has the others is looked up.
@@ -321,23 +335,6 @@ def in_statuses(wanted: Sequence[Status], *, plain: bool) -> list[ColumnElement[
         # The index of leased tasks is used only when its own condition stands in the query word by word.
         conditions.append(status_in(*LEASED))
     return conditions
-
-
-def among_leased(conditions: Sequence[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
-    """Return the same conditions for a list of leased or few tasks alone, without the indexes by job and by room.
-
-    Those lead through the whole history of a queue; the leased tasks are few, and have an index of their own.
-    """
-    return [_without_index(one) for one in conditions]
-
-
-def _without_index(condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    if isinstance(condition, BinaryExpression) and condition.operator is eq:
-        if condition.left is tasks.c.job_num:
-            return tasks.c.job_num + 0 == condition.right
-        if condition.left is tasks.c.room:
-            return tasks.c.room.concat("") == condition.right
-    return condition
 
 
 def ids_from(prefix: str) -> tuple[str, str]:

@@ -112,7 +112,7 @@ async def page(
     where = await filters.conditions(connection, wanted)
     behind = [] if cursor is None else [tasks.c.seq < _read_cursor(cursor)]
     asked = Asked(where.beside_index)
-    walk = None if where.is_short or not asked.conditions else where.walk(beyond=behind)
+    walk = where.walk(beyond=behind) if where.is_listed or (asked.conditions and not where.is_short) else None
     if walk is None:
         statement = select(*LISTED, SIZE).where(*where, *behind).limit(limit + 1).offset(offset)
     else:
@@ -122,7 +122,8 @@ async def page(
     count = fitting([row.size for row in rows[:limit]], MOST_OF_PAGE)
     found = [to_task(row[:-1]) for row in rows[:count]]
     last = found[-1].seq if len(rows) > count else None
-    end = None if walk is None or last is not None else await walk.end(connection)
+    # Of whom nothing is asked but in which list they stand, the page ends with the list.
+    end = None if walk is None or not asked.conditions or last is not None else await walk.end(connection)
     items = await see(connection, await whole(connection, found))
     following = end if last is None else last
     cursor = None if following is None else _write_cursor(following)
@@ -141,7 +142,8 @@ async def next_due(connection: AsyncConnection) -> datetime | None:
 async def matching_ids(connection: AsyncConnection, wanted: TaskFilter, limit: int) -> list[TaskId]:
     """Return the ids of up to `limit` matching tasks, newest first."""
     where = await filters.conditions(connection, wanted)
-    statement = select(tasks.c.id).where(*where).order_by(tasks.c.seq.desc()).limit(limit)
+    newest = tasks.c.seq.desc()
+    statement = select(tasks.c.id).where(*where.first(limit, [newest])).order_by(newest).limit(limit)
     return list((await connection.execute(statement)).scalars())
 
 

@@ -12,19 +12,24 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Column, ColumnClause, ColumnElement, Select, SelectBase, any_, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.visitors import iterate, replacement_traverse
 
-from treadle_server.store.tables import tasks
+from treadle_server.store.base import Dialect
+from treadle_server.store.bound_lists import is_same
+from treadle_server.store.tables import task_listings, tasks
 
 LOOKED_THROUGH = 100_000
 """Tasks that a list looks through at most for those that match."""
 
 LOOKED_FAR = 1_000_000
 """Tasks that a jump far into a list looks through at most, where the kept counts say how many match."""
+
+UNBOUNDED = 2**62
+"""Where all are looked through."""
 
 CLOCKS_APART = timedelta(hours=1)
 """How much earlier than its predecessor a task may say that it came in: clocks are set back now and then."""
@@ -79,6 +84,44 @@ class Walk:
 
     def _part(self, names: Iterable[str]) -> Select[Any]:
         return select(*(tasks.c[name] for name in names)).where(*self.along).order_by(*self.by)
+
+
+@dataclass(frozen=True, slots=True)
+class ListWalk(Walk):
+    """Tasks as the list of a job or of a room has them, by their numbers; each is looked up, unless the list tells all.
+
+    What it is entered by says of them no more than their job, room and number.
+    """
+
+    dialect: str
+
+    def _part(self, names: Iterable[str]) -> Select[Any]:
+        columns = [_LISTED.get(name, tasks.c[name]).label(name) for name in names]
+        statement = select(*columns).select_from(task_listings)
+        if any(column.element.table is tasks for column in columns):
+            statement = statement.join(
+                tasks, is_same(cast("Dialect", self.dialect), tasks.c.seq, task_listings.c.task_seq)
+            )
+        return statement.where(*map(_of_list, self.along)).order_by(*map(_of_list, self.by))
+
+
+_LISTED = {"seq": task_listings.c.task_seq, "job_num": task_listings.c.job_num, "room": task_listings.c.room}
+
+
+def is_listed(along: Iterable[ColumnElement[bool]]) -> bool:
+    """Return whether tasks for which the conditions hold stand in the list of a job or a room."""
+    names = {name for condition in along for element in iterate(condition) for name in _named(element)}
+    return names <= _LISTED.keys() and not names <= {"seq"}
+
+
+def _of_list(condition: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return what is said of a task, as it is said of its place in a list."""
+
+    def listed(element: Any, **_: Any) -> ColumnElement[Any] | None:
+        return _LISTED[element.name] if isinstance(element, Column) and element.table is tasks else None
+
+    found: ColumnElement[Any] = replacement_traverse(condition, {}, listed)
+    return found
 
 
 class Asked:

@@ -258,6 +258,7 @@ async def freeze(
     """
     where = await filters.conditions(connection, wanted)
     columns = (tasks.c.id, tasks.c.version, tasks.c.status, tasks.c.job_name)
-    statement = select(*columns).where(*where).order_by(*whole_order(order)).limit(limit + 1)
+    by = whole_order(order)
+    statement = select(*columns).where(*where.first(limit + 1, by)).order_by(*by).limit(limit + 1)
     found = [FrozenView(*row) for row in await connection.execute(statement)]
     return found[:limit], len(found) > limit

@@ -27,6 +27,7 @@ from treadle_server.store.tables import (
     workers,
 )
 from treadle_server.store.transaction import hot
+from treadle_server.store.transaction.listings import insert_listings
 from treadle_server.store.transaction.rows import insert_rows, update_rows
 from treadle_server.store.transaction.tags import insert_tags, update_tags
 
@@ -49,6 +50,7 @@ async def insert_tasks(tx: Tx, new: Sequence[Task]) -> None:
         await tx.connection.execute(
             insert(tasks), [dict(zip(TASK_FIELDS, task_values(task), strict=True)) for task in others]
         )
+        await insert_listings(tx, others)
         await insert_tags(tx, others)
 
 

@@ -33,6 +33,7 @@ from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import MOST_TEXTS, InlineConnection
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.counts import apply_counts
+from treadle_server.store.transaction.listings import insert_listings
 from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, counted, direct, part_of, postpone
 from treadle_server.store.transaction.promotions import sleepers_in, without
 from treadle_server.store.transaction.tags import insert_tags
@@ -137,6 +138,7 @@ async def insert(tx: Tx, new: Sequence[Task], counts: Counts = NO_COUNTS, *, nam
         _as_kept(own, shared)
         statement = _sqlite_insert(tuple(own), tuple(shared))
         _inline(tx).run_together(statement, tuple(shared.values()), list(zip(*own.values(), strict=True)))
+    await insert_listings(tx, new)
     await insert_tags(tx, new)
 
 

@@ -1,0 +1,102 @@
+"""The lists of jobs and rooms: whatever puts tasks in or takes them away, each task stands in both."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from tests.conftest import FakeClock
+from tests.engine.conftest import ADMIN, Shop
+from tests.engine.test_limits import named, set_limit
+from tests.retention.conftest import ended, remove
+from treadle.wire.filters import TaskFilter
+from treadle.wire.status import Status
+from treadle_server.domain.dependencies import Need
+from treadle_server.store.read.tasks import matching_ids, page
+from treadle_server.store.read.windows import freeze
+from treadle_server.store.tables import task_listings, tasks
+
+pytestmark = pytest.mark.anyio
+
+
+async def listed(shop: Shop) -> list[tuple[Any, ...]]:
+    """What stands in the lists, by its number; all of it must be what tasks there are."""
+    c = task_listings.c
+    async with shop.engine.store.read() as connection:
+        found = await connection.execute(select(c.task_seq, c.job_num, c.room).order_by(c.task_seq))
+        there = await connection.execute(select(tasks.c.seq, tasks.c.job_num, tasks.c.room).order_by(tasks.c.seq))
+        rows = [tuple(row) for row in found]
+        assert rows == [tuple(row) for row in there]
+    return rows
+
+
+async def test_tasks_of_one_job_of_several_jobs_and_of_several_rooms_are_listed(shop: Shop) -> None:
+    other = await shop.register("other")
+    await shop.submit(3)
+    assert len(await listed(shop)) == 3
+
+    submitted = await asyncio.gather(
+        shop.submit(2), shop.submit(job=other), shop.submit(room="lab"), shop.submit(job=other, room="den")
+    )
+
+    rows = {seq: (job, room) for seq, job, room in await listed(shop)}
+    assert [rows[task.seq] for some in submitted for task in some] == [
+        (1, "@global"),
+        (1, "@global"),
+        (2, "@global"),
+        (1, "lab"),
+        (2, "den"),
+    ]
+
+
+async def test_what_sleeps_is_limited_or_belongs_to_a_flow_is_listed(shop: Shop, clock: FakeClock) -> None:
+    [first] = await shop.submit(due_at=clock.now() + timedelta(seconds=60))
+    await set_limit(shop, concurrency=1)
+    await shop.submit(limits=named())
+    await shop.submit(needs=[Need(first.id, [("d", None)])])
+    await shop.submit(tags='{"kind":"nightly"}')
+
+    assert len(await listed(shop)) == 4
+
+
+async def test_what_is_claimed_where_it_is_put_in_is_listed(shop: Shop) -> None:
+    worker = await shop.worker()
+    claim = asyncio.create_task(shop.engine.claim(ADMIN, worker, most=1, wait=30.0))
+    await shop.submit()
+
+    assert len(await claim) == 1
+    assert len(await listed(shop)) == 1
+
+
+async def test_what_is_removed_leaves_both_lists(shop: Shop, clock: FakeClock) -> None:
+    one, other = await ended(shop), await ended(shop, Status.FAILED)
+    [stays] = await shop.submit()
+    clock.advance(100)
+
+    assert set(await remove(shop, 50)) == {one.id, other.id}
+
+    assert [seq for seq, _, _ in await listed(shop)] == [stays.seq]
+
+
+async def test_pages_and_all_that_match_are_read_along_the_lists(shop: Shop) -> None:
+    rare = await shop.register("rare")
+    [first] = await shop.submit(job=rare)
+    await shop.submit(3)
+    [last] = await shop.submit(job=rare, room="lab")
+
+    async with shop.engine.store.read() as connection:
+        of_job = await page(connection, TaskFilter(job=rare), limit=10)
+        of_room = await page(connection, TaskFilter(room="lab"), limit=10)
+        behind = await page(connection, TaskFilter(job=rare), limit=1)
+        rest = await page(connection, TaskFilter(job=rare), limit=5, cursor=behind.next_cursor)
+        named = await matching_ids(connection, TaskFilter(job=rare, text="@global"), 1)
+        frozen, more = await freeze(connection, TaskFilter(job=rare), order="position", limit=5)
+
+    assert [seen.task.id for seen in of_job.items] == [last.id, first.id]
+    assert (of_job.next_cursor, of_job.is_partial) == (None, False)
+    assert [seen.task.id for seen in of_room.items] == [last.id]
+    assert [seen.task.id for seen in (*behind.items, *rest.items)] == [last.id, first.id]
+    assert named == [last.id]
+    assert ([view.id for view in frozen], more) == ([first.id, last.id], False)
