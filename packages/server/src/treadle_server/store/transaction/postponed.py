@@ -33,7 +33,8 @@ async def postpone(tx: Tx, part: Part, counts: Counts) -> None:
 async def postpone_beside(tx: Tx, part: Part) -> None:
     """Have the part, which changes no tasks, sent with what the batch changes of them. Raises as `postpone`."""
     before = await direct(tx).take_along(part.name, frozenset())
-    direct(tx).postpone(counted((*before.parts[1:], part), before.touched, before.counts))
+    along = before if before.parts else counted((), frozenset())
+    direct(tx).postpone(Change((*along.parts, part), along.touched, along.counts))
 
 
 def counted(parts: Sequence[Part], touched: frozenset[int], *counts: Counts) -> Change:
