@@ -17,6 +17,7 @@ from treadle_server.engine.commands import RegisterJob, RegisterWorker, ReportRu
 from treadle_server.engine.engine import Engine
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import tasks as task_table
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.heads import waiting_lanes
 from treadle_server.store.transaction.load import to_task
 
@@ -96,7 +97,8 @@ class Shop:
 
     async def get(self, task_id: TaskId) -> Task:
         async with self.engine.store.read() as connection:
-            row = (await connection.execute(task_table.select().where(task_table.c.id == task_id))).one()
+            found = select_tasks(self.engine.store.dialect).where(task_table.c.id == task_id)
+            row = (await connection.execute(found)).one()
         return to_task(row)
 
 

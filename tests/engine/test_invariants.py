@@ -20,7 +20,8 @@ from treadle_server.engine.commands import (
 from treadle_server.errors import Refused
 from treadle_server.store.base import Tx
 from treadle_server.store.past_runs import past_runs
-from treadle_server.store.tables import holds, tasks
+from treadle_server.store.tables import holds
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.counts import all_counts, fold_counts
 from treadle_server.store.transaction.load import to_task
 
@@ -123,7 +124,7 @@ class Walk:
 
     async def check(self) -> None:
         async with self.shop.engine.store.read() as connection:
-            now = [to_task(row) for row in await connection.execute(tasks.select())]
+            now = [to_task(row) for row in await connection.execute(select_tasks(connection.dialect.name))]
             counts = all_counts(self.shop.engine.store.dialect)
             kept = Counter()
             for row in await connection.execute(sa.select(counts)):

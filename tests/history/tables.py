@@ -9,6 +9,7 @@ from tests.history.records import RunRow, StepRow, TaskRow
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import task_steps, tasks
+from treadle_server.store.task_rows import select_tasks
 
 
 async def read_tables(url: str) -> tuple[list[TaskRow], list[RunRow]]:
@@ -34,7 +35,8 @@ async def read_steps(url: str) -> list[StepRow]:
 
 async def read_from(connection: Any) -> tuple[list[TaskRow], list[RunRow]]:
     """Read them on a connection."""
-    rows = [_task(row) for row in (await connection.execute(sa.select(tasks))).mappings()]
+    every = select_tasks(connection.dialect.name)
+    rows = [_task(row) for row in (await connection.execute(every)).mappings()]
     ended = past_runs()
     asked = sa.select(ended, tasks.c.id).join_from(ended, tasks, ended.c.task_seq == tasks.c.seq)
     return rows, [_run(row) for row in (await connection.execute(asked)).mappings()]

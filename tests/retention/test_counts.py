@@ -63,7 +63,8 @@ class Removing(Walk):
         async with self.shop.engine.store.read() as connection:
             for table in CHILDREN:
                 parent = sa.select(tables.tasks.c.seq)
-                orphans = sa.select(sa.func.count()).where(table.c.task_seq.not_in(parent))
+                key = table.c.seq if table is tables.task_specs else table.c.task_seq
+                orphans = sa.select(sa.func.count()).where(key.not_in(parent))
                 assert (await connection.execute(orphans)).scalar_one() == 0, table.name
 
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 CHILDREN = (
     tables.runs,
-    tables.task_listings,
+    tables.task_specs,
     tables.task_logs,
     tables.holds,
     tables.artifacts,

@@ -22,6 +22,7 @@ from treadle_server.services.scheduler import Scheduler
 from treadle_server.store.read import schedules as read_schedules
 from treadle_server.store.tables import schedule_ticks
 from treadle_server.store.tables import tasks as task_table
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
 
 __all__ = ["Ticker", "lab", "root", "shop", "user"]
@@ -102,9 +103,8 @@ class Ticker:
     async def tasks(self) -> list[Task]:
         """Everything that was made, the first first."""
         async with self.shop.engine.store.read() as connection:
-            rows = await connection.execute(
-                task_table.select().where(task_table.c.schedule_id.is_not(None)).order_by(task_table.c.seq)
-            )
+            made = select_tasks(connection.dialect.name).where(task_table.c.schedule_id.is_not(None))
+            rows = await connection.execute(made.order_by(task_table.c.seq))
             return [to_task(row) for row in rows]
 
     async def ticks(self) -> list[datetime]:

@@ -1,5 +1,6 @@
 """Sweeps find what is due by an index, however many runs are leased, and take nothing when the clock has jumped."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -8,10 +9,9 @@ import sqlalchemy as sa
 
 from treadle.wire.status import LEASED as LEASED_STATES
 from treadle.wire.status import Reason, Status
-from treadle_server.domain.tasks import TASK_FIELDS
 from treadle_server.engine.commands import Beat, ExpireLeases, ReleaseHolds, SweepWorkers
 from treadle_server.services.sweeper import Sweeper
-from treadle_server.store.tables import status_in
+from treadle_server.store.tables import status_in, task_specs
 from treadle_server.store.tables import tasks as task_table
 
 pytestmark = pytest.mark.anyio
@@ -25,16 +25,19 @@ def sweeper(shop) -> Sweeper:
     return Sweeper(shop.engine, interval=5, worker_timeout=7200)
 
 
-def _copies(dialect: str, seq: int, mark: int, count: int) -> str:
-    """Return SQL that puts in the task once more, so many times over, all leased as it is."""
+def _copies(dialect: str, seq: int, mark: int, count: int) -> Iterator[str]:
+    """Yield SQL that puts in the task once more, so many times over, all leased as it is."""
     line = f"generate_series(0, {count - 1}) AS line (n)"
     new_id = f"('{mark}' || lpad(to_hex(n), 7, '0') || '-0000-7000-8000-000000000000')::uuid"
     if dialect == "sqlite":
         counted = f"WITH RECURSIVE line (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM line WHERE n < {count - 1})"
         line, new_id = f"({counted} SELECT n FROM line)", f"printf('{mark}%07x-0000-7000-8000-000000000000', n)"
     other = {"seq": f"{mark} * 1000000 + n", "id": new_id}
-    values = ", ".join(other.get(name, name) for name in TASK_FIELDS)
-    return f"INSERT INTO tasks ({', '.join(TASK_FIELDS)}) SELECT {values} FROM tasks, {line} WHERE seq = {seq}"
+    for table in (task_table, task_specs):
+        names = list(table.c.keys())
+        values = ", ".join(other.get(name, name) for name in names)
+        copied = f"SELECT {values} FROM {table.name}, {line} WHERE seq = {seq}"
+        yield f"INSERT INTO {table.name} ({', '.join(names)}) {copied}"
 
 
 async def _lease(shop: Any, count: int) -> None:
@@ -45,7 +48,8 @@ async def _lease(shop: Any, count: int) -> None:
     await shop.report(running, "started")
     async with shop.engine.store.write() as tx:
         for mark, task in enumerate((running, claimed), start=1):
-            await tx.connection.exec_driver_sql(_copies(tx.dialect, task.seq, mark, count // 2))
+            for statement in _copies(tx.dialect, task.seq, mark, count // 2):
+                await tx.connection.exec_driver_sql(statement)
 
 
 @pytest.mark.soak

@@ -19,7 +19,7 @@ def violations(driver: sqlite3.Connection, history: History, ledger: Ledger) -> 
     for violation in check(history):
         yield str(violation)
     yield from _counts(driver)
-    yield from _lists(driver)
+    yield from _specs(driver)
     if left := holds(driver):
         yield f"rest: {left} holds are left"
     yield from _leases(ledger)
@@ -40,12 +40,12 @@ def _counts(driver: sqlite3.Connection) -> Iterator[str]:
             yield f"counts: {key} is kept as {kept[key]} and counted as {counted[key]}"
 
 
-def _lists(driver: sqlite3.Connection) -> Iterator[str]:
-    """Each task stands in the lists of its job and its room, and nothing else does."""
+def _specs(driver: sqlite3.Connection) -> Iterator[str]:
+    """What is to be done is kept of each task, by its job and room, and of nothing else."""
     there = set(driver.execute("SELECT job_num, seq, room FROM tasks"))
-    listed = set(driver.execute("SELECT job_num, task_seq, room FROM task_listings"))
-    for key in sorted(there ^ listed):
-        yield f"lists: {key} is {'not listed' if key in there else 'listed, and no task'}"
+    kept = set(driver.execute("SELECT job_num, seq, room FROM task_specs"))
+    for key in sorted(there ^ kept):
+        yield f"specs: {key} is {'not kept' if key in there else 'kept, and no task'}"
 
 
 def _leases(ledger: Ledger) -> Iterator[str]:

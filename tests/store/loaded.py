@@ -1,11 +1,14 @@
 """Databases with as many rows as one likes, made inside the database itself, without statistics."""
 
 import sqlite3
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import asyncpg
+
+from treadle_server.store.tables import task_specs, tasks
 
 JOBS = 100
 """Jobs, and lanes: each has one."""
@@ -59,14 +62,10 @@ SELECT n + 1, status, 0, {each} FROM {line}, (SELECT 'completed' AS status UNION
 """
 
 
-def _insert(columns: dict[str, str], line: str) -> str:
-    return f"INSERT INTO tasks ({', '.join(columns)}) SELECT {', '.join(columns.values())} FROM {line}"
-
-
-_LISTINGS = """
-INSERT INTO task_listings (job_num, task_seq, room)
-SELECT job_num, seq, room FROM tasks WHERE seq >= {first} AND seq < {end} ORDER BY job_num, seq
-"""
+def _inserts(columns: dict[str, str], line: str) -> Iterator[str]:
+    for table in (tasks, task_specs):
+        own = {name: value for name, value in columns.items() if name in table.c}
+        yield f"INSERT INTO {table.name} ({', '.join(own)}) SELECT {', '.join(own.values())} FROM {line}"
 
 
 def load_sqlite(path: Path, rows: int) -> None:
@@ -80,7 +79,8 @@ def load_sqlite(path: Path, rows: int) -> None:
     for pragma in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-200000", "ignore_check_constraints=ON"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
     indexes = connection.execute(
-        "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'tasks' AND sql IS NOT NULL"
+        "SELECT name, sql FROM sqlite_master"
+        " WHERE type = 'index' AND tbl_name IN ('tasks', 'task_specs') AND sql IS NOT NULL"
     ).fetchall()
     connection.execute("BEGIN")
     for name, _ in indexes:
@@ -88,8 +88,8 @@ def load_sqlite(path: Path, rows: int) -> None:
     connection.execute(_JOBS.format(id=_SQLITE["id"], now=_START_MICROS, line=line(JOBS)))
     connection.execute(_LANES.format(line=line(JOBS)))
     connection.execute(_COUNTS.format(each=rows // JOBS // 2, line=line(JOBS)))
-    connection.execute(_insert(_SQLITE, line(rows)))
-    connection.execute(_LISTINGS.format(first=0, end=rows))
+    for statement in _inserts(_SQLITE, line(rows)):
+        connection.execute(statement)
     for _, statement in indexes:
         connection.execute(statement)
     connection.execute("COMMIT")
@@ -111,7 +111,7 @@ async def open_postgres(connection: "asyncpg.Connection[Any]", *, each: int) -> 
     """Make the jobs of an empty database, with as many tasks of `each` kind in their counts."""
     line = f"generate_series(0, {JOBS - 1}) AS line (n)"
     # Neither statistics nor a map of visible pages: as after a burst, which no vacuum has seen.
-    for table in ("tasks", "task_listings"):
+    for table in ("tasks", "task_specs"):
         await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
     async with connection.transaction():
         await connection.execute(_JOBS.format(id=_POSTGRES["id"], now=_INSTANT, line=line))
@@ -125,8 +125,8 @@ async def fill_postgres(connection: "asyncpg.Connection[Any]", first: int, end: 
     """Put tasks in by the numbers from `first` to before `end`."""
     async with connection.transaction():
         await connection.execute("SET LOCAL synchronous_commit = off")
-        await connection.execute(_insert(_POSTGRES, f"generate_series({first}, {end - 1}) AS line (n)"))
-        await connection.execute(_LISTINGS.format(first=first, end=end))
+        for statement in _inserts(_POSTGRES, f"generate_series({first}, {end - 1}) AS line (n)"):
+            await connection.execute(statement)
 
 
 _FOREIGN_KEYS = """

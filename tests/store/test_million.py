@@ -29,6 +29,7 @@ from treadle_server.store.read.positions import position
 from treadle_server.store.read.windows import window
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
 
 pytestmark = [pytest.mark.anyio, pytest.mark.soak, pytest.mark.timeout(600)]
@@ -63,7 +64,7 @@ async def the_counts_of_every_queue(connection: Any, _: int) -> dict[int, dict[s
 
 def the_position_of(place: int) -> Question:
     async def ask(connection: Any, _: int) -> int | None:
-        [row] = await connection.execute(tasks.select().where(tasks.c.seq == seq_of(7, place)))
+        [row] = await connection.execute(select_tasks(connection.dialect.name).where(tasks.c.seq == seq_of(7, place)))
         return await position(connection, to_task(row))
 
     return ask

@@ -18,6 +18,7 @@ from treadle_server.engine.dispatch.fairness import Turns
 from treadle_server.engine.dispatch.slots import UNLIMITED, Demand, WorkerSlot
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import holds, jobs, lanes, tasks
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
 
 OVER = (Status.COMPLETED, Status.CANCELLED)
@@ -97,7 +98,8 @@ async def read_queues(tx: Tx, now: datetime) -> dict[int, Queue]:
         row.id: Queue(Lane(row.id, row.job_num, row.room, row.pool), row.room or row.home, [])
         for row in await tx.connection.execute(query.where(jobs.c.deleted_at.is_(None)))
     }
-    rows = [to_task(row) for row in await tx.connection.execute(tasks.select().where(tasks.c.status.not_in(OVER)))]
+    open_ = select_tasks(tx.dialect).where(tasks.c.status.not_in(OVER))
+    rows = [to_task(row) for row in await tx.connection.execute(open_)]
     held = [(row.task_seq, row.target_num) for row in await tx.connection.execute(holds.select())]
     for task in sorted(claimable(rows, held, now), key=place):
         if task.lane in found:

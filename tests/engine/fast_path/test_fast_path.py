@@ -40,7 +40,7 @@ from treadle_server.errors import (
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.read.positions import positions
 from treadle_server.store.store import SqlStore
-from treadle_server.store.tables import jobs, lane_counts, targets, task_listings, tasks, worker_jobs
+from treadle_server.store.tables import jobs, lane_counts, targets, task_specs, tasks, worker_jobs
 from treadle_server.store.transaction.counts import fold_counts
 
 pytestmark = pytest.mark.anyio
@@ -90,9 +90,9 @@ async def everything(engine: Engine) -> dict[str, list[tuple]]:
             await fold_counts(tx)
     runs = past_runs()
     async with engine.store.read() as connection:
-        listed = await connection.execute(sa.select(task_listings).order_by(task_listings.c.task_seq))
+        specs = await connection.execute(sa.select(task_specs).order_by(task_specs.c.seq))
         found = {
-            "listings": [tuple(r) for r in listed],
+            "specs": [tuple(r) for r in specs],
             "tasks": [tuple(r) for r in await connection.execute(sa.select(tasks).order_by(tasks.c.seq))],
             "targets": [tuple(r) for r in await connection.execute(sa.select(targets).order_by(targets.c.num))],
             "runs": [tuple(r) for r in await connection.execute(sa.select(runs).order_by(runs.c.task_seq))],

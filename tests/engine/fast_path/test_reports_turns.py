@@ -14,6 +14,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.errors import StaleRun
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.tables import tasks
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -29,7 +30,8 @@ async def served(postgres_database: str, clock: FakeClock, monkeypatch: pytest.M
 
 async def rows_of(served: Served) -> dict[TaskId, Task]:
     async with served.shop.engine.store.read() as connection:
-        found = [to_task(row) for row in await connection.execute(sa.select(tasks).order_by(tasks.c.seq))]
+        every = select_tasks("postgresql").order_by(tasks.c.seq)
+        found = [to_task(row) for row in await connection.execute(every)]
     return {task.id: task for task in found}
 
 

@@ -259,23 +259,39 @@ def put(connection: sa.Connection, name: str, row: dict[str, Any]) -> None:
 def fill(connection: sa.Connection, revision: str) -> dict[str, list[str]]:
     """Put rows into every table that is there, and return their columns.
 
-    Before 0006 nothing could put a schedule in.
+    Before 0006 nothing could put a schedule in. From 0033 on a task's row is two.
     """
     there = set(sa.inspect(connection).get_table_names())
     columns: dict[str, list[str]] = {}
     for name, rows in ROWS.items():
         if name not in there or (name == "schedules" and revision < "0006"):
             continue
+        columns[name] = _columns(connection, name)
         for row in rows:
-            put(connection, name, row)
-        columns[name] = [one["name"] for one in sa.inspect(connection).get_columns(name)]
+            own = {column: value for column, value in row.items() if column in columns[name]}
+            put(connection, name, own)
+            if own != row:
+                specs = _columns(connection, "task_specs")
+                put(connection, "task_specs", {column: value for column, value in row.items() if column in specs})
     return columns
+
+
+def _columns(connection: sa.Connection, name: str) -> list[str]:
+    return [one["name"] for one in sa.inspect(connection).get_columns(name)]
+
+
+def _from(connection: sa.Connection, name: str) -> sa.TextClause | sa.TableClause:
+    """Return where a table's rows stand: of tasks what they are to do has gone into another table since."""
+    if name != "tasks" or "task_specs" not in sa.inspect(connection).get_table_names():
+        return sa.table(name)
+    own = ", ".join(name for name in _columns(connection, "task_specs") if name not in {"job_num", "room"})
+    return sa.text(f"tasks JOIN (SELECT {own} FROM task_specs) AS specs USING (seq)")
 
 
 def read(connection: sa.Connection, columns: dict[str, list[str]]) -> dict[str, list[str]]:
     """Return the rows as texts: what a number, a JSON or an instant is kept as is the schema's affair."""
     found = {}
     for name, names in columns.items():
-        rows = connection.execute(sa.select(*[sa.column(one) for one in names]).select_from(sa.table(name)))
+        rows = connection.execute(sa.select(*[sa.column(one) for one in names]).select_from(_from(connection, name)))
         found[name] = sorted(str(tuple(map(str, row))) for row in rows)
     return found

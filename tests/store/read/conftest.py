@@ -13,7 +13,7 @@ from tests.domain.made import PLAIN
 from treadle.wire.status import LEASED, TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.store import SqlStore
-from treadle_server.store.tables import jobs, lane_counts, lanes, task_listings, tasks, workers
+from treadle_server.store.tables import jobs, lane_counts, lanes, task_specs, tasks, workers
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WORKER = str(uuid7())
@@ -96,9 +96,9 @@ class StoredTasks:
         async with self.store.write() as tx:
             for start in range(0, len(rows), 500):
                 some = rows[start : start + 500]
-                await tx.connection.execute(insert(tasks), some)
-                listed = [{"job_num": row["job_num"], "task_seq": row["seq"], "room": row["room"]} for row in some]
-                await tx.connection.execute(insert(task_listings), listed)
+                for table in (tasks, task_specs):
+                    own = [{name: value for name, value in row.items() if name in table.c} for row in some]
+                    await tx.connection.execute(insert(table), own)
             await tx.connection.execute(
                 insert(lane_counts),
                 [{"lane": lane, "status": s, "priority": p, "n": n} for (lane, s, p), n in counts.items()],

@@ -20,6 +20,7 @@ from treadle_server.store.read.filters import TIMES
 from treadle_server.store.read.matching import matcher
 from treadle_server.store.read.orders import ALL, ORDERS, rank_at, rank_of, sort_key_of, whole_order
 from treadle_server.store.tables import tasks, workers
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
 from treadle_server.store.transaction.tags import insert_tags
 
@@ -54,7 +55,8 @@ async def various(stored: StoredTasks, draw: random.Random) -> list[Task]:
             row["id"] = str(uuid7())[:-4] + f"{draw.randrange(1 << 16):04x}"
     await stored.put(rows)
     async with stored.store.write() as tx:
-        found = [to_task(row) for row in await tx.connection.execute(select(tasks).order_by(tasks.c.seq))]
+        every = select_tasks(tx.dialect).order_by(tasks.c.seq)
+        found = [to_task(row) for row in await tx.connection.execute(every)]
         await insert_tags(tx, found)
     return found
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 import orjson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import select, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tests.store.read.conftest import START, StoredTasks, queue_of, random_rows, task_row
@@ -20,6 +20,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.store.read.positions import STATEMENTS, _gaps, _groups, position, positions
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
 
 
@@ -38,7 +39,8 @@ def by_sorting(found: list[Task]) -> dict[int, int]:
 
 async def all_tasks(stored: StoredTasks) -> list[Task]:
     async with stored.store.read() as connection:
-        return [to_task(row) for row in await connection.execute(select(tasks).order_by(tasks.c.seq))]
+        every = select_tasks(connection.dialect.name).order_by(tasks.c.seq)
+        return [to_task(row) for row in await connection.execute(every)]
 
 
 async def test_positions_are_what_sorting_gives(stored: StoredTasks):
@@ -157,7 +159,7 @@ async def statistics_of_few(stored: StoredTasks) -> None:
         await stored.put([task_row(seq) for seq in range(1, 50)])
         async with stored.store.write() as tx:
             await tx.connection.execute(text("ANALYZE"))
-            for table in ("tasks", "task_listings", "lane_counts"):
+            for table in ("task_specs", "tasks", "lane_counts"):
                 await tx.connection.execute(text(f"DELETE FROM {table}"))
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool
 
 from treadle.wire.findings import Check, Finding, Seen
-from treadle_server.checkup import counts, disk, lists, postgres, schema, snapshots
+from treadle_server.checkup import counts, disk, postgres, schema, snapshots
 from treadle_server.store.connections import postgres_engine, shown
 from treadle_server.store.sqlite.places import file_of
 
@@ -52,7 +52,7 @@ def of_sqlite(url: URL, data_dir: Path) -> Seen:
         seen.append(Finding("database", "warn", means, advice))
     else:
         seen.append(Finding("database", "ok", told))
-    looks = {"migrations": schema.look, "counts": counts.look, "lists": lists.look}
+    looks = {"migrations": schema.look, "counts": counts.look}
     further = [Check(name, partial(_in_sqlite, path, look)) for name, look in looks.items()]
     return [*seen, *further, Check("snapshots", partial(snapshots.look_at_log, path))]
 
@@ -103,7 +103,6 @@ async def _reach(url: URL) -> Seen:
         "disk": postgres.look_at_disk,
         "migrations": schema.look,
         "counts": counts.look,
-        "lists": lists.look,
         "snapshots": snapshots.look_at_sessions,
     }
     return [

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import TERMINAL
@@ -20,7 +20,7 @@ from treadle_server.services.base import Service
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import UUID, bound, is_among
 from treadle_server.store.read import tasks as read_tasks
-from treadle_server.store.read.shown import LISTED, SIZE, fitting, size_of, whole
+from treadle_server.store.read.shown import SIZE, fitting, listed, size_of, whole
 from treadle_server.store.read.tasks import MOST_OF_PAGE
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import status_in, tasks
@@ -49,7 +49,7 @@ def _ended_of(dialect: Dialect) -> Select[Any]:
 
     It is one text for any number of them: with a parameter for each, a look at 10,000 took 0.1 s.
     """
-    return select(*LISTED, SIZE).where(is_among(dialect, tasks.c.id, "ids", UUID), status_in(*TERMINAL))
+    return listed(dialect, SIZE).where(is_among(dialect, tasks.c.id, "ids", UUID), status_in(*TERMINAL))
 
 
 class _Young(NamedTuple):

@@ -23,6 +23,7 @@ from treadle_server.services.absences import Absences
 from treadle_server.services.relay.codec import Notice, Transitions
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import jobs, schedules, tasks, workers
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.heads import waiting_lanes
 from treadle_server.store.transaction.load import to_task, to_worker
 
@@ -46,7 +47,7 @@ Interest = Callable[[TaskId], bool]
 
 
 _KEYS: BindParameter[Collection[Any]] = bindparam("keys", expanding=True)
-_TASKS = select(tasks).where(tasks.c.id.in_(_KEYS))
+_TASKS = select_tasks("postgresql").where(tasks.c.id.in_(_KEYS))
 _JOBS = select(*(jobs.c[name] for name in JOB_FIELDS)).where(jobs.c.num.in_(_KEYS))
 _WORKERS = select(*(workers.c[name] for name in WORKER_FIELDS)).where(workers.c.id.in_(_KEYS))
 _SCHEDULES = select(*(schedules.c[name] for name in SCHEDULE_FIELDS)).where(schedules.c.id.in_(_KEYS))

@@ -14,6 +14,7 @@ from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import TEXT, bound, is_among
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.tables import artifacts, tasks
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.artifacts import ROWS
 from treadle_server.store.transaction.load import to_run, to_task
 
@@ -62,7 +63,9 @@ async def announced(connection: AsyncConnection, artifact_id: str) -> Announced 
     if row is None:
         return None
     artifact = Artifact(*row)
-    task = (await connection.execute(select(tasks).where(tasks.c.seq == artifact.task_seq))).one()
+    task = (
+        await connection.execute(select_tasks(connection.dialect.name).where(tasks.c.seq == artifact.task_seq))
+    ).one()
     ended = past_runs(of=lambda seq: seq == artifact.task_seq)
     run = (await connection.execute(select(ended).where(ended.c.run_id == artifact.run_id))).first()
     return Announced(artifact, to_task(task), None if run is None else to_run(run))

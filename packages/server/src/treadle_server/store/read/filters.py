@@ -34,7 +34,7 @@ from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import counts, few, walks
 from treadle_server.store.read.visibility import within
 from treadle_server.store.read.walks import Asked, ListWalk, Walk, numbered
-from treadle_server.store.tables import failures, jobs, status_in, tasks, workers
+from treadle_server.store.tables import failures, jobs, status_in, task_specs, tasks, workers
 from treadle_server.store.transaction.tags import keys_wanted
 from treadle_server.store.types import BigKey
 
@@ -348,8 +348,10 @@ def _holding(text: str) -> ColumnElement[bool]:
         return cast(column, String).icontains(text, autoescape=True)
 
     # Base64 would hold many a short text by chance.
-    is_sealed = cast(tasks.c.payload, String).startswith(f'{{"{MARK}"')
-    readable = and_(or_(has(tasks.c.payload), has(tasks.c.error)), ~is_sealed)
+    is_sealed = cast(task_specs.c.payload, String).startswith(f'{{"{MARK}"')
+    found = and_(or_(has(task_specs.c.payload), has(tasks.c.error)), ~is_sealed)
+    # A subquery for a value is never made a join, as EXISTS is.
+    readable = select(found).where(task_specs.c.seq == tasks.c.seq).correlate(tasks).scalar_subquery()
     return or_(has(tasks.c.id), has(tasks.c.job_name), readable)
 
 

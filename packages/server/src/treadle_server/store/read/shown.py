@@ -6,11 +6,12 @@ A thousand payloads of a megabyte would be a gigabyte in the server and in whoev
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Integer, Text, case, cast, func, select
+from sqlalchemy import Column, ColumnElement, Integer, Select, Text, case, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.tasks import Task
 from treadle_server.store.tables import tasks
+from treadle_server.store.task_rows import COLUMNS, select_tasks, with_specs
 from treadle_server.store.transaction.load import to_task
 
 MOST_SHOWN = 16 * 1024
@@ -24,7 +25,7 @@ LEFT_OUT = ""
 
 
 def _text(name: str) -> ColumnElement[str]:
-    return cast(tasks.c[name], Text)
+    return cast(COLUMNS[name], Text)
 
 
 def _short(column: Column[Any]) -> ColumnElement[Any]:
@@ -37,13 +38,18 @@ def _short(column: Column[Any]) -> ColumnElement[Any]:
     return column
 
 
-LISTED = tuple(_short(column) for column in tasks.c)
+_LISTED = tuple(map(_short, COLUMNS.values()))
 """The columns of a task in a list, for `to_task`."""
 
 SIZE: ColumnElement[int] = sum(
     (func.coalesce(func.length(_text(name)), 0) for name in (*VALUES, "error")), start=cast(0, Integer)
 ).label("size")
 """How many characters a task's values have, those that are left out too."""
+
+
+def listed(dialect: str, *more: ColumnElement[Any]) -> Select[Any]:
+    """Return the statement that reads tasks as lists show them, and behind that `more` of them."""
+    return select(*_LISTED, *more).select_from(with_specs(dialect))
 
 
 def size_of(task: Task) -> int:
@@ -78,5 +84,5 @@ async def whole(connection: AsyncConnection, listed: Sequence[Task]) -> list[Tas
 async def _read(connection: AsyncConnection, seqs: Collection[int]) -> dict[int, Task]:
     if not seqs:
         return {}
-    rows = await connection.execute(select(tasks).where(tasks.c.seq.in_(seqs)))
+    rows = await connection.execute(select_tasks(connection.dialect.name).where(tasks.c.seq.in_(seqs)))
     return {task.seq: task for task in map(to_task, rows)}

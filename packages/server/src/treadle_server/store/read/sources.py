@@ -28,7 +28,7 @@ from treadle.wire.status import LEASED, Status
 from treadle_server.store.read import counts, filters, walks
 from treadle_server.store.read.few import few
 from treadle_server.store.read.orders import ALL, PENDING, Segment
-from treadle_server.store.read.shown import LISTED
+from treadle_server.store.read.shown import listed
 from treadle_server.store.read.walks import Asked, Walk, numbered
 from treadle_server.store.tables import status_in, tasks
 
@@ -93,7 +93,7 @@ class Source:
 
     def tasks(self, *, limit: int, offset: int) -> Select[Any]:
         """Return up to `limit` tasks in order, as lists show them, behind the first `offset`."""
-        statement = select(*LISTED).order_by(*self.order)
+        statement = listed(self.dialect).order_by(*self.order)
         if self.walk is None:
             return statement.where(*self.where, *self.beyond).limit(limit).offset(offset)
         if self.in_order:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import Row, Select, bindparam, select
+from sqlalchemy import Row, Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.filters import TaskFilter
@@ -19,10 +19,11 @@ from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import UUID, bound, is_among
 from treadle_server.store.read import filters
 from treadle_server.store.read.positions import positions
-from treadle_server.store.read.shown import LISTED, SIZE, fitting, whole
+from treadle_server.store.read.shown import SIZE, fitting, listed, whole
 from treadle_server.store.read.targets import Blocked, blocked_by
 from treadle_server.store.read.walks import Asked, numbered
 from treadle_server.store.tables import status_in, tasks
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
 
 MOST_OF_PAGE = 8_000_000
@@ -52,12 +53,10 @@ class TaskPage:
     """Whether it ends before `limit` because enough was looked through or read; there `next_cursor` goes on."""
 
 
-_BY_ID = select(tasks).where(tasks.c.id == bindparam("id"))
-
-
 async def get(connection: AsyncConnection, task_id: TaskId) -> Task:
     """Return the task of this id, as it is committed. Raises `TaskNotFound`."""
-    row = (await connection.execute(_BY_ID, {"id": task_id})).first()
+    statement = select_tasks(connection.dialect.name).where(tasks.c.id == task_id)
+    row = (await connection.execute(statement)).first()
     if row is None:
         raise TaskNotFound(f"there is no task {task_id}")
     return to_task(row)
@@ -65,7 +64,7 @@ async def get(connection: AsyncConnection, task_id: TaskId) -> Task:
 
 async def by_ids(connection: AsyncConnection, ids: Collection[TaskId]) -> dict[TaskId, Task]:
     """Return those of the tasks that there are, each under its id."""
-    found = (to_task(row) for row in await _of_ids(connection, select(tasks), ids))
+    found = (to_task(row) for row in await _of_ids(connection, select_tasks(connection.dialect.name), ids))
     return {task.id: task for task in found}
 
 
@@ -111,13 +110,13 @@ async def page(
         return TaskPage([], total, capped, None)
     where = await filters.conditions(connection, wanted)
     behind = [] if cursor is None else [tasks.c.seq < _read_cursor(cursor)]
-    asked = Asked(where.beside_index)
+    asked, dialect = Asked(where.beside_index), connection.dialect.name
     walk = where.walk(beyond=behind) if where.is_listed or (asked.conditions and not where.is_short) else None
     if walk is None:
-        statement = select(*LISTED, SIZE).where(*where, *behind).limit(limit + 1).offset(offset)
+        statement = listed(dialect, SIZE).where(*where, *behind).limit(limit + 1).offset(offset)
     else:
         those = walk.those(asked, limit=limit + 1, offset=offset)
-        statement = select(*LISTED, SIZE).where(numbered(those, connection.dialect.name))
+        statement = listed(dialect, SIZE).where(numbered(those, dialect))
     rows = (await connection.execute(statement.order_by(tasks.c.seq.desc()))).all()
     count = fitting([row.size for row in rows[:limit]], MOST_OF_PAGE)
     found = [to_task(row[:-1]) for row in rows[:count]]

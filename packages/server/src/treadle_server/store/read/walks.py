@@ -20,7 +20,7 @@ from sqlalchemy.sql.visitors import iterate, replacement_traverse
 
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import is_same
-from treadle_server.store.tables import task_listings, tasks
+from treadle_server.store.tables import task_specs, tasks
 
 LOOKED_THROUGH = 100_000
 """Tasks that a list looks through at most for those that match."""
@@ -97,15 +97,13 @@ class ListWalk(Walk):
 
     def _part(self, names: Iterable[str]) -> Select[Any]:
         columns = [_LISTED.get(name, tasks.c[name]).label(name) for name in names]
-        statement = select(*columns).select_from(task_listings)
+        statement = select(*columns).select_from(task_specs)
         if any(column.element.table is tasks for column in columns):
-            statement = statement.join(
-                tasks, is_same(cast("Dialect", self.dialect), tasks.c.seq, task_listings.c.task_seq)
-            )
+            statement = statement.join(tasks, is_same(cast("Dialect", self.dialect), tasks.c.seq, task_specs.c.seq))
         return statement.where(*map(_of_list, self.along)).order_by(*map(_of_list, self.by))
 
 
-_LISTED = {"seq": task_listings.c.task_seq, "job_num": task_listings.c.job_num, "room": task_listings.c.room}
+_LISTED = {"seq": task_specs.c.seq, "job_num": task_specs.c.job_num, "room": task_specs.c.room}
 
 
 def is_listed(along: Iterable[ColumnElement[bool]]) -> bool:

@@ -21,7 +21,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.store.read import filters, walks
 from treadle_server.store.read.depths import depth
 from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Segment, SortKey, sort_key, sort_key_of, whole_order
-from treadle_server.store.read.shown import LISTED
+from treadle_server.store.read.shown import listed
 from treadle_server.store.read.sources import WHOLE_LINE, QueueWalk, Source, line_beyond
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
@@ -234,7 +234,7 @@ class _Reader:
         seqs = [seq for _, _, seq in keys[self._offset : most]]
         if not seqs:
             return [], len(keys)
-        rows = await self._connection.execute(select(*LISTED).where(tasks.c.seq.in_(seqs)))
+        rows = await self._connection.execute(listed(self._connection.dialect.name).where(tasks.c.seq.in_(seqs)))
         by_seq = {task.seq: task for task in map(to_task, rows)}
         return [by_seq[seq] for seq in seqs if seq in by_seq], self._offset
 

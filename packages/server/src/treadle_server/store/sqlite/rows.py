@@ -12,7 +12,7 @@ from sqlalchemy import Boolean
 
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import TASK_FIELDS, Task
-from treadle_server.store.tables import tasks
+from treadle_server.store.task_rows import COLUMNS
 from treadle_server.store.types import Id, Instant
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -21,9 +21,9 @@ _MICROSECOND = timedelta(microseconds=1)
 STATUS = {str(status): status for status in Status}
 REASON: dict[str | None, Reason | None] = {None: None} | {str(reason): reason for reason in Reason}
 
-_IDS = tuple(i for i, name in enumerate(TASK_FIELDS) if tasks.c[name].type is Id)
-_INSTANTS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(tasks.c[name].type, Instant))
-_BOOLEANS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(tasks.c[name].type, Boolean))
+_IDS = tuple(i for i, name in enumerate(TASK_FIELDS) if COLUMNS[name].type is Id)
+_INSTANTS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(COLUMNS[name].type, Instant))
+_BOOLEANS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(COLUMNS[name].type, Boolean))
 _STATUS = TASK_FIELDS.index("status")
 _REASON = TASK_FIELDS.index("reason")
 
@@ -39,8 +39,8 @@ HEAD = tuple(name for name in TASK_FIELDS if name not in PENDING)
 """The other columns: those of a claimable task that are read."""
 
 _IN_ORDER = itemgetter(*((*HEAD, *PENDING).index(name) for name in TASK_FIELDS))
-_HEAD_INSTANTS = tuple(i for i, name in enumerate(HEAD) if isinstance(tasks.c[name].type, Instant))
-_HEAD_IDS = tuple(i for i, name in enumerate(HEAD) if tasks.c[name].type is Id)
+_HEAD_INSTANTS = tuple(i for i, name in enumerate(HEAD) if isinstance(COLUMNS[name].type, Instant))
+_HEAD_IDS = tuple(i for i, name in enumerate(HEAD) if COLUMNS[name].type is Id)
 _HEAD_REASON = HEAD.index("reason")
 _HEAD_GOES_FIRST = HEAD.index("goes_first")
 
@@ -56,7 +56,7 @@ def instant(value: int) -> datetime:
 
 
 def tasks_of(rows: Iterable[Sequence[Any]]) -> list[Task]:
-    """Return rows of every column of `tasks`, in their order. What they have in common of instants is made once."""
+    """Return rows of tasks that were read whole. What they have in common of instants is made once."""
     known: dict[int, datetime] = {}
     found: list[Task] = []
     for row in rows:
@@ -110,7 +110,7 @@ def head_records_of(rows: Iterable[Sequence[Any]]) -> list[Task]:
 
 
 def record_of(row: Sequence[Any]) -> Task:
-    """Return a row of every column of `tasks` as PostgreSQL's driver gives it."""
+    """Return a row of a task that was read whole, as PostgreSQL's driver gives it."""
     values = list(row)
     for i in _IDS:
         if (value := values[i]) is not None:

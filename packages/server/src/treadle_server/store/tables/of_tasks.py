@@ -60,18 +60,8 @@ tasks = Table(
     Column("due_at", Instant, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("updated_at", Instant, nullable=False),
-    Column("payload", Json, nullable=False),
-    Column("content_hash", LargeBinary, nullable=False),
-    Column("submitter", String(255), nullable=False),
-    Column("max_retries", Integer, nullable=False),
-    Column("max_requeues", Integer, nullable=False),
-    Column("retry_base", Double, nullable=False),
-    Column("retry_multiplier", Double, nullable=False),
-    Column("retry_randomization", Double, nullable=False),
     Column("lease_seconds", Double, nullable=False),
     Column("start_timeout", Double, nullable=False),
-    Column("heartbeat_increment", Double, nullable=False),
-    Column("schema_version", Integer, nullable=False),
     Column("timeout", Double),
     Column("weight", Integer, nullable=False),
     Column("on_failure", String(8), nullable=False),
@@ -80,11 +70,8 @@ tasks = Table(
     Column("target", String(255)),
     Column("deadline", Instant),
     Column("pool", String(255)),
-    Column("tags", Json),
-    Column("scopes", Json),
     Column("unique_key", String(255)),
     Column("limit_key", String(255)),
-    Column("budget", Double),
     Column("schedule_id", Id),
     Column("version", Integer, nullable=False),
     Column("run_id", Integer, nullable=False),
@@ -107,13 +94,11 @@ tasks = Table(
     Column("progress", Json),
     Column("usage_before", Double),
     Column("goes_first", Boolean, nullable=False, server_default=false()),
-    Column("trace", Text),
     Column("steps", Integer, nullable=False, server_default="0"),
     Column("limits", Json),
     Column("parked", Boolean, nullable=False, server_default=false()),
     Column("flow_id", Id),
     Column("on_dependency_failure", String(8)),
-    Column("arguments_from", Json),
     Column("unmet", Integer),
     Column("telling", BigKey),
     Column("digest", LargeBinary),
@@ -138,7 +123,7 @@ tasks = Table(
     CheckConstraint("digest IS NULL OR status = 'completed'", name="digest_of_completed"),
 )
 
-"""A task with its open run, or, where `digest` is not null, with the run that completed it (`domain/last_run.py`).
+"""Where a task is, with its open run or, where `digest` is not null, the run that completed it (`domain/last_run.py`).
 
 All other runs that are over stand in `runs`; `store/past_runs.py` reads both.
 """
@@ -252,21 +237,37 @@ partial_index("ix_tasks_several_limits", _c.limit_key, where=SEVERAL_LIMITS)
 
 """Waiting tasks that count against several limits: of one bucket those can't be found along the others."""
 
-task_listings = Table(
-    "task_listings",
+task_specs = Table(
+    "task_specs",
     metadata,
-    Column("job_num", BigKey, primary_key=True, autoincrement=False),
-    Column("task_seq", BigKey, primary_key=True, autoincrement=False),
+    Column("seq", BigKey, primary_key=True, autoincrement=False),
+    Column("job_num", BigKey, nullable=False),
     Column("room", String(255), nullable=False),
-    Index("ix_task_listings_room", "room", "task_seq"),
-    sqlite_with_rowid=False,
+    Column("payload", Json, nullable=False),
+    Column("content_hash", LargeBinary, nullable=False),
+    Column("submitter", String(255), nullable=False),
+    Column("max_retries", Integer, nullable=False),
+    Column("max_requeues", Integer, nullable=False),
+    Column("retry_base", Double, nullable=False),
+    Column("retry_multiplier", Double, nullable=False),
+    Column("retry_randomization", Double, nullable=False),
+    Column("heartbeat_increment", Double, nullable=False),
+    Column("schema_version", Integer, nullable=False),
+    Column("tags", Json),
+    Column("scopes", Json),
+    Column("budget", Double),
+    Column("trace", Text),
+    Column("arguments_from", Json),
+    ForeignKeyConstraint(["seq"], ["tasks.seq"], ondelete="CASCADE").ddl_if(dialect="sqlite"),
+    Index("ix_task_specs_job", "job_num", "seq"),
+    Index("ix_task_specs_room", "room", "seq"),
 )
 
-"""In which job's and room's lists a task stands: put in and removed with it, and never changed.
+"""What a task is to do, and by what rules: put in and removed with it, and changed by an edit alone.
 
-PostgreSQL writes a changed row into all indexes of its table, however little of it they hold: as indexes of `tasks`
-these two took its backends 6 to 7 of the 38 microseconds of a task that is claimed and completed. Who puts in and
-removes tasks puts in and removes these (`store/transaction/listings.py`); keys would be looked up one by one.
+Both databases write the whole row for a claim and for a completion, and PostgreSQL an entry into each of its table's
+indexes, whatever was changed: so the payload stands here, and what only lists need (`store/task_rows.py`). On
+PostgreSQL whoever removes tasks removes these (`prune.py`).
 """
 
 runs = Table(

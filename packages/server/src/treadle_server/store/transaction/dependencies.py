@@ -21,7 +21,8 @@ from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, is_s
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.rows import STATUS
 from treadle_server.store.sqlite.writer import InlineConnection
-from treadle_server.store.tables import TO_TELL, flows, task_dependencies, tasks
+from treadle_server.store.tables import TO_TELL, flows, task_dependencies, task_specs, tasks
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
 
 _c = tasks.c
@@ -81,9 +82,12 @@ def _locked(statement: Select[Any], dialect: Dialect, *, skip: bool = False) -> 
     return statement.with_for_update(of=tasks, skip_locked=skip) if dialect == "postgresql" else statement
 
 
+_SUBMITTER = select(task_specs.c.submitter).where(task_specs.c.seq == _c.seq).scalar_subquery()
+
+
 @cache
 def _needed(dialect: Dialect) -> Select[Any]:
-    columns = (_c.seq, _c.id, _c.status, _c.room, _c.submitter, _c.job_name, _c.run_id, _c.lane, _c.telling)
+    columns = (_c.seq, _c.id, _c.status, _c.room, _SUBMITTER, _c.job_name, _c.run_id, _c.lane, _c.telling)
     return _locked(select(*columns).where(is_among(dialect, _c.id, "ids", UUID)).order_by(_c.seq), dialect)
 
 
@@ -162,7 +166,7 @@ def _free(dialect: Dialect) -> Select[Any]:
 
 @cache
 def _whole(dialect: Dialect) -> Select[Any]:
-    return select(tasks).where(is_among(dialect, _c.seq, "seqs", NUMBER)).order_by(_c.seq)
+    return select_tasks(dialect).where(is_among(dialect, _c.seq, "seqs", NUMBER)).order_by(_c.seq)
 
 
 async def free_waiters(tx: Tx, seqs: Collection[int]) -> tuple[set[int], list[Task]]:

@@ -22,12 +22,13 @@ from treadle_server.store.tables import (
     jobs,
     lanes,
     task_logs,
+    task_specs,
     tasks,
     worker_jobs,
     workers,
 )
+from treadle_server.store.task_rows import SPEC, STATE
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.listings import insert_listings
 from treadle_server.store.transaction.rows import insert_rows, update_rows
 from treadle_server.store.transaction.tags import insert_tags, update_tags
 
@@ -47,10 +48,8 @@ async def insert_tasks(tx: Tx, new: Sequence[Task]) -> None:
     if bound := [task for task in plain if task.is_bound]:
         await hot.insert(tx, bound, names=hot.NEW_AND_BOUND)
     if others := [task for task in new if task.version != 1 or task.limits is not None]:
-        await tx.connection.execute(
-            insert(tasks), [dict(zip(TASK_FIELDS, task_values(task), strict=True)) for task in others]
-        )
-        await insert_listings(tx, others)
+        await insert_rows(tx, tasks, STATE, others)
+        await insert_rows(tx, task_specs, SPEC, others)
         await insert_tags(tx, others)
 
 
@@ -67,8 +66,19 @@ def _update_of(shape: tuple[str, ...]) -> Update:
     )
 
 
+_SPEC = frozenset(SPEC) - set(STATE)
+
+
+@cache
+def _edit(names: tuple[str, ...]) -> Update:
+    found = update(task_specs).where(task_specs.c.seq == bindparam("_seq"))
+    return found.values({name: bindparam(name) for name in names})
+
+
 async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) -> None:
     """Write what differs between each task and its values before; tasks that changed alike share a statement.
+
+    What a task is to do is seldom edited, and each by a statement of its own; the others say whether that counts.
 
     Raises `LostUpdate` when a row is no longer in the state and run that it leaves.
     """
@@ -79,10 +89,12 @@ async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) 
         # Nearly all are the same objects as before: who looks at each of sixty in a loop takes three times as long.
         moved = [i for i in compress(_PLACES, map(is_not, now, before)) if now[i] != before[i]]
         row = {TASK_FIELDS[i]: now[i] for i in moved}
+        if edited := {name: row.pop(name) for name in _SPEC.intersection(row)}:
+            await tx.connection.execute(_edit(tuple(edited)), edited | {"_seq": task.seq})
+        if "tags" in edited:
+            retagged.append(task)
         if row:
             shape = tuple(row)
-            if "tags" in row:
-                retagged.append(task)
             row |= {"_seq": task.seq, "_status": before[_STATUS], "_run": before[_RUN]}
             shapes[shape].append(row)
     for shape, rows in shapes.items():

@@ -1,7 +1,7 @@
 """The heads of the queues: what a claim reads. Each lane is read along its partial index, never sorted."""
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import cache, partial
 from typing import Any, NamedTuple, cast
@@ -32,10 +32,11 @@ from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import HEAD, head_records_of, heads_of, micros
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
+from treadle_server.store.task_rows import COLUMNS, locked, with_specs
 from treadle_server.store.transaction.counts import all_counts
 from treadle_server.store.transaction.targets import free_targets
 
-_HEAD = [tasks.c[name] for name in HEAD]
+_HEAD = [COLUMNS[name] for name in HEAD]
 
 ANY_WEIGHT = 1_000_000
 """The largest weight that a task can have."""
@@ -68,10 +69,11 @@ async def claimable_lanes(tx: Tx, lane_ids: Collection[int]) -> list[Claimable]:
     return [Claimable(Lane(*row[:4]), row[4]) for row in rows]
 
 
-def _head_of(columns: Sequence[Any], lane: Any) -> Select[Any]:
+def _head_of(dialect: Dialect, lane: Any) -> Select[Any]:
     # The literals let both planners prove that the partial index applies, and `blocked` pins its second column.
     return (
-        select(*columns)
+        select(*_HEAD)
+        .select_from(with_specs(dialect))
         .where(
             tasks.c.lane == lane,
             status_in(Status.PENDING),
@@ -90,10 +92,10 @@ def heads_statement(dialect: Dialect, *, is_exclusive: bool = False) -> Select[A
     """Return the statement that reads the heads: of one `lane` on SQLite, of all `lanes` on PostgreSQL."""
     if dialect == "sqlite":
         # SQLite has no lateral join; a statement a lane costs 0.06 ms, and lanes that wait are few.
-        return _head_of(_HEAD, bindparam("lane"))
+        return _head_of(dialect, bindparam("lane"))
     rows, lane = rows_of(dialect, "lanes", NUMBER)
-    found = _head_of(_HEAD, lane)
-    head = (found if is_exclusive else found.with_for_update(of=tasks, skip_locked=True)).lateral("head")
+    found = _head_of(dialect, lane)
+    head = (found if is_exclusive else locked(found, dialect, skip=True)).lateral("head")
     return select(*head.c).select_from(rows.join(head, true()))
 
 
@@ -128,14 +130,14 @@ def _after_statement(dialect: Dialect) -> Select[Any]:
     """Return the statement that reads on behind a place: in one `lane` on SQLite, in each of several on PostgreSQL."""
     if dialect == "sqlite":
         last = {name: bindparam(name, type_=NUMBER) for name in _PLACE}
-        return _head_of(_HEAD, last["lane"]).where(_is_behind(last))
+        return _head_of(dialect, last["lane"]).where(_is_behind(last))
     arrays = [bindparam(f"{name}s", type_=ARRAY(tasks.c[name].type)) for name in _PLACE]
     places = (
         func.unnest(*arrays)
         .table_valued(*(column(name, tasks.c[name].type) for name in _PLACE), name="last")
         .render_derived()
     )
-    head = _head_of(_HEAD, places.c.lane).where(_is_behind(places.c)).lateral("head")
+    head = _head_of(dialect, places.c.lane).where(_is_behind(places.c)).lateral("head")
     return select(*head.c).select_from(places.join(head, true()))
 
 

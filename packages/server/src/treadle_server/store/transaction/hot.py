@@ -31,9 +31,8 @@ from treadle_server.store.postgres.changes import Part
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import MOST_TEXTS, InlineConnection
-from treadle_server.store.tables import tasks
+from treadle_server.store.task_rows import COLUMNS, SPEC
 from treadle_server.store.transaction.counts import apply_counts
-from treadle_server.store.transaction.listings import insert_listings
 from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, counted, direct, part_of, postpone
 from treadle_server.store.transaction.promotions import sleepers_in, without
 from treadle_server.store.transaction.tags import insert_tags
@@ -94,22 +93,22 @@ SELECT * FROM unnest($1::bigint[], $2::int[], $3::text[], $4::text[], $5::text[]
 
 _NEW = (
     "seq", "id", "job_num", "lane", "job_name", "room", "status", "priority", "due_at", "created_at", "updated_at",
-    "payload", "content_hash", "submitter", "max_retries", "max_requeues", "retry_base", "retry_multiplier",
-    "retry_randomization", "lease_seconds", "start_timeout", "heartbeat_increment", "schema_version", "timeout",
-    "weight", "on_failure", "blocked", "target_num", "target", "deadline", "pool", "tags", "scopes", "unique_key",
-    "limit_key", "budget", "schedule_id", "trace",
+    "lease_seconds", "start_timeout", "timeout", "weight", "on_failure", "blocked", "target_num", "target", "deadline",
+    "pool", "unique_key", "limit_key", "schedule_id",
 )  # fmt: skip
 """The columns in which new tasks differ; the others are as the constants say, or null."""
 _CONSTANTS = {
     "version": "1", "run_id": "-1", "unfenced": "false", "retry_count": "0", "requeue_count": "0",
     "cancel_requested": "false", "settled": "false",
 }  # fmt: skip
-NEW_AND_BOUND = (*_NEW, "flow_id", "on_dependency_failure", "arguments_from", "unmet", "telling")
+NEW_AND_BOUND = (*_NEW, "flow_id", "on_dependency_failure", "unmet", "telling")
 """The columns in which new tasks differ that are of flows, wait for tasks, or are waited for."""
 _NEW_OR_CLAIMED = (*NEW_AND_BOUND, "version", "run_id", "worker_id", "claimed_at", "taken_until")
 """The columns in which new tasks differ of which some are claimed when they are put in."""
 _OWN = frozenset({"seq", "id", "payload", "content_hash"})
 """Columns in which new tasks always differ: one by itself is put in by the statement of many."""
+_ALIKE = {"tasks": _CONSTANTS, "task_specs": {}}
+"""What is the same in every new row of a table."""
 _INSTANTS = ("due_at", "created_at", "updated_at", "deadline")
 
 
@@ -131,22 +130,32 @@ async def insert(tx: Tx, new: Sequence[Task], counts: Counts = NO_COUNTS, *, nam
     Raises IntegrityError when an id or unique key is taken.
     """
     if tx.dialect == "postgresql":
-        await postpone(tx, _inserted(new, names), counts)
+        await postpone(tx, _inserted(new, names), counts, beside=_specified(new))
     else:
-        own, shared = _parted(new, names)
         await apply_counts(tx, counts)
+        own, shared = _parted(new, names)
         _as_kept(own, shared)
-        statement = _sqlite_insert(tuple(own), tuple(shared))
-        _inline(tx).run_together(statement, tuple(shared.values()), list(zip(*own.values(), strict=True)))
-    await insert_listings(tx, new)
+        _put_in(tx, "tasks", own, shared)
+        _put_in(tx, "task_specs", *_parted(new, SPEC))
     await insert_tags(tx, new)
+
+
+def _put_in(tx: Tx, table: str, own: dict[str, Sequence[Any]], shared: dict[str, Any]) -> None:
+    statement = _sqlite_insert(table, tuple(own), tuple(shared))
+    _inline(tx).run_together(statement, tuple(shared.values()), list(zip(*own.values(), strict=True)))
 
 
 def _inserted(new: Sequence[Task], names: tuple[str, ...]) -> Part:
     own, shared = _parted(new, names)
     values = (*map(list, own.values()), *shared.values())
     fills_queues = any(task.status is Status.PENDING for task in new)
-    return Part(_INSERTED, _pg_insert(tuple(own), tuple(shared)), values, len(new), tuple(new), fills_queues)
+    return Part(_INSERTED, _pg_insert("tasks", tuple(own), tuple(shared)), values, len(new), tuple(new), fills_queues)
+
+
+def _specified(new: Sequence[Task]) -> Part:
+    own, shared = _parted(new, SPEC)
+    values = (*map(list, own.values()), *shared.values())
+    return Part("specified", _pg_insert("task_specs", tuple(own), tuple(shared)), values, len(new))
 
 
 def _parted(new: Sequence[Task], names: tuple[str, ...]) -> tuple[dict[str, Sequence[Any]], dict[str, Any]]:
@@ -181,30 +190,30 @@ def _new_values(names: tuple[str, ...]) -> Callable[[Task], tuple[Any, ...]]:
     return attrgetter(*names)
 
 
-def _insert_into(names: Sequence[str], values: Sequence[str]) -> str:
-    """Return the beginning of an INSERT, as far as its SELECT's FROM, with what is the same in all new tasks."""
-    constants = {name: value for name, value in _CONSTANTS.items() if name not in names}
-    # Names of columns only; every value is bound.
-    return f"INSERT INTO tasks ({', '.join((*names, *constants))}) SELECT {', '.join((*values, *constants.values()))}"
+def _insert_into(table: str, names: Sequence[str], values: Sequence[str]) -> str:
+    """Return the beginning of an INSERT, as far as its SELECT's FROM, with what is the same in all new rows."""
+    constants = {name: value for name, value in _ALIKE[table].items() if name not in names}
+    # Names of tables and columns only; every value is bound.
+    return f"INSERT INTO {table} ({', '.join((*names, *constants))}) SELECT {', '.join((*values, *constants.values()))}"
 
 
 @lru_cache(maxsize=MOST_TEXTS)
-def _sqlite_insert(own: tuple[str, ...], shared: tuple[str, ...]) -> str:
+def _sqlite_insert(table: str, own: tuple[str, ...], shared: tuple[str, ...]) -> str:
     values = [*("?" for _ in shared), *(f"v.column{i}" for i, _ in enumerate(own, 1))]
-    return f"{_insert_into((*shared, *own), values)} FROM {{rows}} AS v"
+    return f"{_insert_into(table, (*shared, *own), values)} FROM {{rows}} AS v"
 
 
 @lru_cache(maxsize=MOST_TEXTS)
-def _pg_insert(own: tuple[str, ...], shared: tuple[str, ...]) -> str:
+def _pg_insert(table: str, own: tuple[str, ...], shared: tuple[str, ...]) -> str:
     """Return PostgreSQL's statement: a row for each place of the arrays of their own; the types are the columns'."""
     dialect: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    kinds = {name: tasks.c[name].type.compile(dialect=dialect) for name in (*own, *shared)}
+    kinds = {name: COLUMNS[name].type.compile(dialect=dialect) for name in (*own, *shared)}
     sent = {name: "text" if kind == "JSONB" else kind for name, kind in kinds.items()}
     arrays = ", ".join(f"${i}::{sent[name]}[]" for i, name in enumerate(own, 1))
     given = {name: f"v.{name}" for name in own}
     given |= {name: f"${i}::{sent[name]}" for i, name in enumerate(shared, 1 + len(own))}
     values = [f"{given[name]}::jsonb" if kind == "JSONB" else given[name] for name, kind in kinds.items()]
-    return f"{_insert_into(tuple(kinds), values)} FROM unnest({arrays}) AS v ({', '.join(own)})"
+    return f"{_insert_into(table, tuple(kinds), values)} FROM unnest({arrays}) AS v ({', '.join(own)})"
 
 
 async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = NO_COUNTS) -> None:

@@ -7,13 +7,13 @@ SQLAlchemy compares no indexes of expressions.
 
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import Select, bindparam, select, text
+from sqlalchemy import Select, bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import ColumnElement
 
 from treadle.wire.names import INTERNAL
 from treadle_server.store.base import Dialect
-from treadle_server.store.tables import tasks
+from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.types import Instant
 
 FROM_ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,7 +44,7 @@ def _past(dialect: Dialect, since: str, seconds: str, condition: str) -> Select[
     ends, now = _sum(dialect, since, seconds), _moment(dialect, "now")
     anew = _sum(dialect, ":stamped", seconds)
     return (
-        select(tasks)
+        select_tasks(dialect)
         .where(text(condition), _bound(f"{ends} <= {now}"), _bound(f"({since} >= :stamped OR {anew} <= {now})"))
         .order_by(text(ends))
     )

@@ -22,6 +22,7 @@ from treadle_server.store.past_runs import past_runs
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import instant, record_of, tasks_of
 from treadle_server.store.tables import holds, jobs, lanes, schedules, status_in, tasks, worker_jobs, workers
+from treadle_server.store.task_rows import locked, select_tasks
 from treadle_server.store.transaction import limits
 
 _STATUS = {str(status): status for status in Status}
@@ -29,7 +30,7 @@ _REASON: dict[str | None, Reason | None] = {None: None} | {str(reason): reason f
 
 
 def to_task(row: Iterable[Any]) -> Task:
-    """Return the row of `tasks` as a `Task`."""
+    """Return the row of a task that was read whole as a `Task`."""
     task = Task(*row)
     task.status = _STATUS[task.status]
     task.reason = _REASON[task.reason]
@@ -49,8 +50,8 @@ def _locked(statement: Select[Any], dialect: Dialect, of: Any, *, share: bool = 
 
 
 _tasks_by_id = Prepared(
-    lambda dialect: _locked(
-        select(tasks).where(is_among(dialect, tasks.c.id, "ids", UUID)).order_by(tasks.c.seq), dialect, tasks
+    lambda dialect: locked(
+        select_tasks(dialect).where(is_among(dialect, tasks.c.id, "ids", UUID)).order_by(tasks.c.seq), dialect
     )
 )
 
@@ -66,7 +67,7 @@ async def tasks_by_id(tx: Tx, ids: Collection[TaskId]) -> list[Task]:
 @cache
 def _tasks_by_unique_key(dialect: Dialect) -> Select[Any]:
     statement = (
-        select(tasks)
+        select_tasks(dialect)
         .where(
             tasks.c.job_num == bindparam("job_num"),
             tasks.c.unique_key == bindparam("unique_key"),
@@ -74,7 +75,7 @@ def _tasks_by_unique_key(dialect: Dialect) -> Select[Any]:
         )
         .order_by(tasks.c.seq)
     )
-    return _locked(statement, dialect, tasks)
+    return locked(statement, dialect)
 
 
 async def tasks_by_unique_key(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Task]:
@@ -91,9 +92,11 @@ async def tasks_by_unique_key(tx: Tx, keys: Collection[tuple[int, str]]) -> list
 @cache
 def _tasks_of_workers(dialect: Dialect) -> Select[Any]:
     statement = (
-        select(tasks).where(is_among(dialect, tasks.c.worker_id, "ids", UUID), status_in(*LEASED)).order_by(tasks.c.seq)
+        select_tasks(dialect)
+        .where(is_among(dialect, tasks.c.worker_id, "ids", UUID), status_in(*LEASED))
+        .order_by(tasks.c.seq)
     )
-    return _locked(statement, dialect, tasks)
+    return locked(statement, dialect)
 
 
 async def tasks_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Task]:
@@ -107,7 +110,7 @@ async def tasks_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Task]:
 def _found(dialect: Dialect, statement: Select[Any]) -> Select[Any]:
     limited = statement.limit(bindparam("most"))
     # A row that another server is at is left to it.
-    return limited.with_for_update(of=tasks, skip_locked=True) if dialect == "postgresql" else limited
+    return locked(limited, dialect, skip=True)
 
 
 @cache
@@ -115,8 +118,8 @@ def _finders(dialect: Dialect) -> dict[str, Select[Any]]:
     now: BindParameter[datetime] = bindparam("now")
     leased = status_in(*LEASED)
     found = {
-        "expired": select(tasks).where(leased, tasks.c.taken_until <= now).order_by(tasks.c.taken_until),
-        "overdue": select(tasks)
+        "expired": select_tasks(dialect).where(leased, tasks.c.taken_until <= now).order_by(tasks.c.taken_until),
+        "overdue": select_tasks(dialect)
         .where(tasks.c.deadline.is_not(None), tasks.c.completed_at.is_(None), tasks.c.deadline <= now)
         .order_by(tasks.c.deadline),
         "unstarted": limits.unstarted(dialect),

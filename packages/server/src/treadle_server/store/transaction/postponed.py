@@ -20,21 +20,23 @@ def direct(tx: Tx) -> DirectConnection:
     return cast("DirectConnection", tx.connection)
 
 
-async def postpone(tx: Tx, part: Part, counts: Counts) -> None:
+async def postpone(tx: Tx, part: Part, counts: Counts, *, beside: Part | None = None) -> None:
     """Have the part, whose first values are its tasks' numbers, sent with what else the batch changes of other tasks.
+
+    What goes with it `beside`, of the same tasks, changes no rows of `tasks`.
 
     What was postponed and can't be one statement with it is sent now. Raises `LostUpdate` as that does.
     """
     touched: frozenset[int] = frozenset(part.values[0])
     before = await direct(tx).take_along(part.name, touched)
-    direct(tx).postpone(counted((*before.parts[1:], part), before.touched | touched, before.counts, counts))
+    parts = (*before.parts[1:], part) if beside is None else (*before.parts[1:], part, beside)
+    direct(tx).postpone(counted(parts, before.touched | touched, before.counts, counts))
 
 
 async def postpone_beside(tx: Tx, part: Part) -> None:
     """Have the part, which changes no tasks, sent with what the batch changes of them. Raises as `postpone`."""
     before = await direct(tx).take_along(part.name, frozenset())
-    along = before if before.parts else counted((), frozenset())
-    direct(tx).postpone(Change((*along.parts, part), along.touched, along.counts))
+    direct(tx).postpone(counted((*before.parts[1:], part), before.touched, before.counts))
 
 
 def counted(parts: Sequence[Part], touched: frozenset[int], *counts: Counts) -> Change:

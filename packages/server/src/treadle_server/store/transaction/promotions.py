@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import Select, bindparam, literal, select
+from sqlalchemy import Select, bindparam, literal
 
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
@@ -21,6 +21,7 @@ from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import micros, record_of, tasks_of
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import status_in, tasks
+from treadle_server.store.task_rows import locked, select_tasks
 from treadle_server.store.transaction.counts import apply_counts
 from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, part_of, postpone
 from treadle_server.store.transaction.targets import keeps_waiting
@@ -41,14 +42,14 @@ def due_statement(dialect: Dialect, *, is_exclusive: bool = False) -> Select[Any
     """Return the statement that reads what is due, and of each whether its last run may keep it waiting."""
     is_kept = keeps_waiting if is_exclusive or dialect == "sqlite" else literal(value=True)
     found = (
-        select(tasks, is_kept)
+        select_tasks(dialect, is_kept)
         .where(status_in(Status.SCHEDULED), tasks.c.due_at <= bindparam("now"))
         .order_by(tasks.c.due_at, tasks.c.seq)
         .limit(bindparam("most"))
     )
     # A row that another server is at is left to it.
     is_locked = dialect == "postgresql" and not is_exclusive
-    return found.with_for_update(of=tasks, skip_locked=True) if is_locked else found
+    return locked(found, dialect, skip=True) if is_locked else found
 
 
 _due = Prepared(due_statement)

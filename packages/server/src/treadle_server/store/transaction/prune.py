@@ -30,7 +30,6 @@ from treadle_server.store.tables import (
     tasks,
     webhook_deliveries,
 )
-from treadle_server.store.transaction import listings
 from treadle_server.store.transaction.artifacts import locations_of_tasks
 from treadle_server.store.transaction.dependencies import delete_empty_flows
 from treadle_server.store.transaction.targets import holding
@@ -57,7 +56,6 @@ class Removed(NamedTuple):
 
     seq: int
     id: TaskId
-    job_num: int
     job_name: str
     lane: int
     status: Status
@@ -167,7 +165,7 @@ def _found(dialect: Dialect) -> Select[Any]:
     lines = select(func.count()).select_from(some.subquery("some")).scalar_subquery()
     stored = exists(select(artifacts.c.id).where(artifacts.c.task_seq == _c.seq))
     statement = (
-        select(_c.seq, _c.id, _c.job_num, _c.job_name, _c.lane, _c.status, lines, stored, _c.flow_id)
+        select(_c.seq, _c.id, _c.job_name, _c.lane, _c.status, lines, stored, _c.flow_id)
         .where(is_among(dialect, _c.seq, "seqs", NUMBER), may_go())
         .order_by(_c.seq)
     )
@@ -208,11 +206,10 @@ class Pruning:
                 TaskId(str(row[1])),
                 row[2],
                 row[3],
-                row[4],
-                STATUS[row[5]],
-                row[6],
-                bool(row[7]),
-                None if row[8] is None else str(row[8]),
+                STATUS[row[4]],
+                row[5],
+                bool(row[6]),
+                None if row[7] is None else str(row[7]),
             )
             for row in rows
         ]
@@ -229,7 +226,7 @@ class Pruning:
                 await _delete_lines(tx, waiting[0].seq)
                 break
             self.locations += await locations_of_tasks(tx, [task.seq for task in portion if task.has_artifacts])
-            await _delete(tx, portion)
+            await _delete(tx, [task.seq for task in portion])
             await delete_empty_flows(tx, {task.flow_id for task in portion if task.flow_id is not None})
             self.removed += portion
             if perf_counter() - began >= LONGEST:
@@ -249,26 +246,24 @@ def _portion(waiting: list[Removed]) -> tuple[list[Removed], list[Removed]]:
 
 
 _DELETE = "DELETE FROM tasks WHERE seq = ?"
-_PG_DELETE = f"""
-WITH ended AS (DELETE FROM runs WHERE task_seq = ANY($2::bigint[])), listed AS ({listings.PG_DELETE})
-DELETE FROM tasks WHERE seq = ANY($2::bigint[])
-"""  # noqa: S608 - the program's own
+_PG_DELETE = """
+WITH ended AS (DELETE FROM runs WHERE task_seq = ANY($1::bigint[])),
+     specified AS (DELETE FROM task_specs WHERE seq = ANY($1::bigint[]))
+DELETE FROM tasks WHERE seq = ANY($1::bigint[])
+"""
 _DELETE_LINES = (
     "DELETE FROM task_logs WHERE task_seq = {seq} AND (run_id, line) IN"
     " (SELECT run_id, line FROM task_logs WHERE task_seq = {seq} ORDER BY run_id, line LIMIT {most})"
 )
 
 
-async def _delete(tx: Tx, portion: Sequence[Removed]) -> None:
-    keys = [(task.job_num, task.seq) for task in portion]
+async def _delete(tx: Tx, seqs: list[int]) -> None:
     if isinstance(tx.connection, InlineConnection):
-        tx.connection.run_many(listings.DELETE, keys)
-        gone = tx.connection.run_many(_DELETE, [(seq,) for _, seq in keys])
+        gone = tx.connection.run_many(_DELETE, [(seq,) for seq in seqs])
     else:
-        jobs, seqs = zip(*keys, strict=True)
-        gone = await cast("DirectConnection", tx.connection).change(_PG_DELETE, (list(jobs), list(seqs)))
-    if gone != len(portion):
-        raise LostUpdate(f"{len(portion) - gone} of {len(portion)} tasks were removed by another writer")
+        gone = await cast("DirectConnection", tx.connection).change(_PG_DELETE, (seqs,))
+    if gone != len(seqs):
+        raise LostUpdate(f"{len(seqs) - gone} of {len(seqs)} tasks were removed by another writer")
 
 
 async def _delete_lines(tx: Tx, seq: int) -> None:

@@ -1,4 +1,4 @@
-"""The lists of jobs and rooms: whatever puts tasks in or takes them away, each task stands in both."""
+"""What tasks are to do: whatever puts tasks in or takes them away, it is kept of each of them."""
 
 import asyncio
 from datetime import timedelta
@@ -16,32 +16,32 @@ from treadle.wire.status import Status
 from treadle_server.domain.dependencies import Need
 from treadle_server.store.read.tasks import matching_ids, page
 from treadle_server.store.read.windows import freeze
-from treadle_server.store.tables import task_listings, tasks
+from treadle_server.store.tables import task_specs, tasks
 
 pytestmark = pytest.mark.anyio
 
 
-async def listed(shop: Shop) -> list[tuple[Any, ...]]:
-    """What stands in the lists, by its number; all of it must be what tasks there are."""
-    c = task_listings.c
+async def kept(shop: Shop) -> list[tuple[Any, ...]]:
+    """Of what tasks what they are to do is kept, with their jobs and rooms: those that there are."""
+    c = task_specs.c
     async with shop.engine.store.read() as connection:
-        found = await connection.execute(select(c.task_seq, c.job_num, c.room).order_by(c.task_seq))
+        found = await connection.execute(select(c.seq, c.job_num, c.room).order_by(c.seq))
         there = await connection.execute(select(tasks.c.seq, tasks.c.job_num, tasks.c.room).order_by(tasks.c.seq))
         rows = [tuple(row) for row in found]
         assert rows == [tuple(row) for row in there]
     return rows
 
 
-async def test_tasks_of_one_job_of_several_jobs_and_of_several_rooms_are_listed(shop: Shop) -> None:
+async def test_it_is_kept_of_tasks_of_one_job_of_several_jobs_and_of_several_rooms(shop: Shop) -> None:
     other = await shop.register("other")
     await shop.submit(3)
-    assert len(await listed(shop)) == 3
+    assert len(await kept(shop)) == 3
 
     submitted = await asyncio.gather(
         shop.submit(2), shop.submit(job=other), shop.submit(room="lab"), shop.submit(job=other, room="den")
     )
 
-    rows = {seq: (job, room) for seq, job, room in await listed(shop)}
+    rows = {seq: (job, room) for seq, job, room in await kept(shop)}
     assert [rows[task.seq] for some in submitted for task in some] == [
         (1, "@global"),
         (1, "@global"),
@@ -51,33 +51,33 @@ async def test_tasks_of_one_job_of_several_jobs_and_of_several_rooms_are_listed(
     ]
 
 
-async def test_what_sleeps_is_limited_or_belongs_to_a_flow_is_listed(shop: Shop, clock: FakeClock) -> None:
+async def test_it_is_kept_of_what_sleeps_is_limited_or_waits_for_others(shop: Shop, clock: FakeClock) -> None:
     [first] = await shop.submit(due_at=clock.now() + timedelta(seconds=60))
     await set_limit(shop, concurrency=1)
     await shop.submit(limits=named())
     await shop.submit(needs=[Need(first.id, [("d", None)])])
     await shop.submit(tags='{"kind":"nightly"}')
 
-    assert len(await listed(shop)) == 4
+    assert len(await kept(shop)) == 4
 
 
-async def test_what_is_claimed_where_it_is_put_in_is_listed(shop: Shop) -> None:
+async def test_it_is_kept_of_what_is_claimed_where_it_is_put_in(shop: Shop) -> None:
     worker = await shop.worker()
     claim = asyncio.create_task(shop.engine.claim(ADMIN, worker, most=1, wait=30.0))
     await shop.submit()
 
     assert len(await claim) == 1
-    assert len(await listed(shop)) == 1
+    assert len(await kept(shop)) == 1
 
 
-async def test_what_is_removed_leaves_both_lists(shop: Shop, clock: FakeClock) -> None:
+async def test_it_goes_with_what_is_removed(shop: Shop, clock: FakeClock) -> None:
     one, other = await ended(shop), await ended(shop, Status.FAILED)
     [stays] = await shop.submit()
     clock.advance(100)
 
     assert set(await remove(shop, 50)) == {one.id, other.id}
 
-    assert [seq for seq, _, _ in await listed(shop)] == [stays.seq]
+    assert [seq for seq, _, _ in await kept(shop)] == [stays.seq]
 
 
 async def test_pages_and_all_that_match_are_read_along_the_lists(shop: Shop) -> None:
