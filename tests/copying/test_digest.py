@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle_server.copying.digest import Digest, canonical, json_places
-from treadle_server.store.tables import tasks, tokens
+from treadle_server.store.tables import task_specs, tokens
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -64,7 +64,7 @@ def test_the_order_of_rows_does_not_matter_and_everything_else_does() -> None:
 
 def test_the_columns_that_hold_json_are_found() -> None:
     assert [tokens.columns.keys()[i] for i in json_places(tokens)] == ["scopes"]
-    assert "payload" in {tasks.columns.keys()[i] for i in json_places(tasks)}
+    assert "payload" in {task_specs.columns.keys()[i] for i in json_places(task_specs)}
     assert not json_places(sa.Table("x", sa.MetaData(), sa.Column("text", sa.Text)))
 
 
