@@ -1,6 +1,7 @@
 """What tasks are to do: whatever puts tasks in or takes them away, it is kept of each of them."""
 
 import asyncio
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -8,15 +9,19 @@ import pytest
 from sqlalchemy import select
 
 from tests.conftest import FakeClock
-from tests.engine.conftest import ADMIN, Shop
+from tests.engine.conftest import ADMIN, Shop, two_shops
 from tests.engine.test_limits import named, set_limit
 from tests.retention.conftest import ended, remove
 from treadle.wire.filters import TaskFilter
 from treadle.wire.status import Status
 from treadle_server.domain.dependencies import Need
+from treadle_server.domain.tasks import Task
+from treadle_server.store.base import Tx
 from treadle_server.store.read.tasks import matching_ids, page
 from treadle_server.store.read.windows import freeze
 from treadle_server.store.tables import task_specs, tasks
+from treadle_server.store.transaction.flush import task_values, update_tasks
+from treadle_server.store.transaction.load import tasks_by_id
 
 pytestmark = pytest.mark.anyio
 
@@ -100,3 +105,36 @@ async def test_pages_and_all_that_match_are_read_along_the_lists(shop: Shop) -> 
     assert [seen.task.id for seen in (*behind.items, *rest.items)] == [last.id, first.id]
     assert named == [last.id]
     assert ([view.id for view in frozen], more) == ([first.id, last.id], False)
+
+
+@pytest.mark.postgres
+async def test_who_waited_for_an_edit_of_another_server_reads_what_the_task_is_to_do_now(
+    postgres_database: str, clock: FakeClock
+) -> None:
+    """PostgreSQL reads a row anew for whose lock it waited, and only that row of those which it joins."""
+    async with two_shops(postgres_database, clock) as (one, other):
+        [task] = await one.submit()
+        async with one.engine.store.write() as tx:
+            [edited] = await tasks_by_id(tx, [task.id])
+            before = task_values(edited)
+            edited.payload, edited.version = '{"n": "edited"}', 2
+            await update_tasks(tx, [(edited, before)])
+            waits = asyncio.create_task(_read_locked(other, task))
+            async with asyncio.timeout(10):
+                while not await _is_locked_out(tx):
+                    pass
+        read = await waits
+
+    assert (read.version, json.loads(read.payload)) == (2, {"n": "edited"})
+
+
+async def _read_locked(shop: Shop, task: Task) -> Task:
+    async with shop.engine.store.write() as tx:
+        [found] = await tasks_by_id(tx, [task.id])
+    return found
+
+
+async def _is_locked_out(tx: Tx) -> bool:
+    """Whether another transaction waits for what this one has locked."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+    return bool((await tx.connection.exec_driver_sql(waiting)).scalar())

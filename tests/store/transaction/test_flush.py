@@ -25,6 +25,8 @@ async def changed(shop, clock):
         task.next_retry_at = clock.now() if n % 3 else None
         task.goes_first, task.usage = n % 5 == 0, 1.5
         task.checkpoint = '{"a": 1}' if n % 7 else None
+        if n % 11 == 0:
+            task.payload, task.max_retries, task.tags = '{"n": "edited"}', 7, '{"a": 1}' if n % 2 else None
         found.append((task, before))
     return found
 
