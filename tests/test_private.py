@@ -160,6 +160,30 @@ def test_a_file_that_may_not_be_looked_at_is_told_by_its_directory(
         create_app(Settings(data_dir=tmp_path / "data", database_url=f"sqlite:///{closed}/treadle.db"))
 
 
+def test_what_may_not_be_written_is_refused_before_it_is_opened_so_that_nothing_stays_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite's log would be closed as its file is, and keep the next server out when the file were not so any more."""
+    settings, file = Settings(data_dir=tmp_path), tmp_path / "treadle.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+    closed, real = {file}, os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: real(path, mode) and path not in closed)
+
+    with pytest.raises(ValidationFailed, match=r"the database .*treadle\.db may not be written: make it writable, or"):
+        create_app(settings)
+
+    assert [path.name for path in tmp_path.glob("treadle.db*")] == ["treadle.db"]
+    closed.clear()
+    beside = tmp_path / "treadle.db-shm"
+    beside.touch()
+    closed.add(beside)
+    with pytest.raises(ValidationFailed, match=r"the database .*treadle\.db-shm may not be written"):
+        create_app(settings)
+    closed.clear()
+    create_app(settings)
+
+
 def test_a_file_that_litestream_has_touched_first_is_taken(tmp_path: Path) -> None:
     file = tmp_path / "treadle.db"
     with closing(sqlite3.connect(file)) as connection:

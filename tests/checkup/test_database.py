@@ -73,7 +73,20 @@ def test_a_file_that_may_not_be_written_is_found(examined: Examine, monkeypatch:
 
     [finding] = examined()["database"]
 
-    assert (finding.grade, "may not be written" in finding.detail) == ("fail", True)
+    assert (finding.grade, "it may not be written" in finding.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_a_file_beside_it_that_may_not_be_written_is_found(
+    examined: Examine, spoilt_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, beside = os.access, Path(f"{spoilt_url.removeprefix('sqlite:///')}-journal")
+    beside.touch()
+    monkeypatch.setattr(os, "access", lambda path, mode: real(path, mode) and Path(path) != beside)
+
+    [finding] = examined()["database"]
+
+    assert (finding.grade, f"{beside} may not be written" in finding.detail) == ("fail", True)
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)

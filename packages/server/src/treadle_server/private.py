@@ -57,6 +57,18 @@ def make_file(path: Path, *, name: str, setting: str, sides: Iterable[str] = ())
             close_to_others(one)
 
 
+def check_writable(path: Path, *, name: str, setting: str, sides: Iterable[str] = ()) -> None:
+    """Raise `ValidationFailed` when the file, or one beside it whose name ends with one of `sides`, may not be written.
+
+    One that is not there yet is none of them.
+    """
+    for one in (path, *(path.with_name(path.name + side) for side in sides)):
+        if one.exists() and not os.access(one, os.W_OK):
+            raise ValidationFailed(
+                f"{name} {one} may not be written: make it writable, or choose another with {setting}"
+            )
+
+
 def close_to_others(path: Path) -> None:
     """Take from group and others what they may do with a file of this user."""
     mode = stat.S_IMODE(path.stat().st_mode)

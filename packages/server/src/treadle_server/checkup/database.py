@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool
 from treadle.wire.findings import Check, Finding, Seen
 from treadle_server.checkup import counts, disk, postgres, schema, snapshots
 from treadle_server.store.connections import postgres_engine, shown
-from treadle_server.store.sqlite.places import file_of
+from treadle_server.store.sqlite.places import SIDES, file_of
 
 Examine = Callable[[Connection], list[Finding]]
 
@@ -44,8 +44,9 @@ def of_sqlite(url: URL, data_dir: Path) -> Seen:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         needed = ".".join(map(str, OLDEST_SQLITE))
         return [*seen, Finding("database", "fail", f"{told}: {needed} is needed", "take a Python with a newer SQLite")]
-    if not os.access(path, os.W_OK):
-        return [*seen, Finding("database", "fail", f"{told}: it may not be written", "look at its permissions")]
+    if (closed := _not_writable(path)) is not None:
+        means = f"{told}: {'it' if closed == path else closed} may not be written"
+        return [*seen, Finding("database", "fail", means, "look at its permissions")]
     if tables and not _has_log(path) and not _is_in_wal_mode(path):
         advice = "start a server, which sets it; on a network's disk it can't be set: move the file"
         means = f"{told}: its journal is not WAL, so that readers stop the writer"
@@ -55,6 +56,12 @@ def of_sqlite(url: URL, data_dir: Path) -> Seen:
     looks = {"migrations": schema.look, "counts": counts.look}
     further = [Check(name, partial(_in_sqlite, path, look)) for name, look in looks.items()]
     return [*seen, *further, Check("snapshots", partial(snapshots.look_at_log, path))]
+
+
+def _not_writable(path: Path) -> Path | None:
+    """Return the database, or the file beside it, that may not be written."""
+    files = (path, *(path.with_name(path.name + side) for side in SIDES))
+    return next((one for one in files if one.exists() and not os.access(one, os.W_OK)), None)
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, StaticPool
 
 from treadle_server.errors import ValidationFailed
-from treadle_server.private import make_directory, make_file
+from treadle_server.private import check_writable, make_directory, make_file
 from treadle_server.store.migrations import refusal, revisions
 from treadle_server.store.sqlite.places import SIDES, file_of
 from treadle_server.store.sqlite.writer import MOST_TEXTS
@@ -100,6 +100,9 @@ def sqlite_writer(url: URL) -> Engine:
     """
     path, setting = file_of(url), "--database-url or TREADLE_DATABASE_URL"
     make_directory(path.parent, name="the database's directory", setting=setting)
+    # Before it is opened: beside a file that may only be read SQLite leaves a log that may not be written either, and
+    # with that the next server would fail, though the file were mended.
+    check_writable(path, name="the database", setting=setting, sides=SIDES)
     _check_own(url, setting)
     make_file(path, name="the database", setting=setting, sides=SIDES)
     engine = create_engine(
