@@ -75,25 +75,32 @@ _COLLISIONS_TOLD = Translated(_collision)
 """Raises `LostUpdate` for a transaction that PostgreSQL broke off in favour of another: it can be done anew."""
 
 
+_FULL = "the database's disk is full: make room on it"
+
 _ADVICE = {
-    sqlite3.SQLITE_FULL: "the database's disk is full: make room on it",
+    sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_BUSY: "another process keeps the database locked: end it, or wait for it",
     sqlite3.SQLITE_LOCKED: "another process keeps the database locked: end it, or wait for it",
     sqlite3.SQLITE_IOERR: "the database's disk can't be read or written: look at it, and whether it is full",
     sqlite3.SQLITE_CANTOPEN: "the database's file can't be opened: look at its path, and at the permissions there",
     sqlite3.SQLITE_NOTADB: "the database's file is none of SQLite's: look at its path",
     sqlite3.SQLITE_READONLY: "the database may not be written: look at the permissions of its file and directory",
+    "53100": _FULL,
 }
+"""What to do, by SQLite's primary code or PostgreSQL's state."""
 
 
 def _unavailable(error: BaseException) -> StoreUnavailable:
     cause = getattr(error, "orig", None) or error
-    what = _ADVICE.get(_code(error), "the database does not answer")
+    state = _state(error) if isinstance(error, DBAPIError) else ""
+    what = _ADVICE.get(state or _code(error), "the database does not answer")
+    # PostgreSQL's details and hints are lines of their own behind it: a log has one for each event.
+    shown = str(cause).partition("\n")[0] or type(cause).__name__
     # A connection that broke after it was asked to commit: what is sent again with the same id is done once.
     is_unknown = getattr(error, "statement", None) == "COMMIT"
     done = "whether it was done is not known" if is_unknown else "nothing was changed"
     return StoreUnavailable(
-        f"{what} ({str(cause) or type(cause).__name__}); {done}, try again", retry_after=RETRY_AFTER
+        f"{what} ({shown}); {done}, try again", retry_after=RETRY_AFTER
     )
 
 
