@@ -19,6 +19,7 @@ from treadle_server.access.trust import SCOPE_KEY
 from treadle_server.live.session import MOST_HELLO
 from treadle_server.serving.connection_limits import ConnectionLimits
 from treadle_server.serving.turns import InTurns
+from treadle_server.serving.unread import EndsUnread
 
 MOST_HEADER = 8 * 1024
 """Bytes of a request's first line and headers."""
@@ -27,7 +28,8 @@ HEADER_SECONDS = 10.0
 """How long a request's header may take; also what is left of a body when its answer is out."""
 
 IDLE_SECONDS = 75
-"""How long a connection over which nothing is asked stays open, and one whose request has begun and goes not on."""
+"""How long a connection over which nothing is asked stays open, one whose request has begun and goes not on, and one
+whose answer is not read."""
 
 MOST_FIRST_FRAMES = 100
 """Frames of a socket before its token was accepted: it wants one, a hello, and each costs the server's time."""
@@ -77,7 +79,7 @@ class _Flow(FlowControl):
             self._resumed()
 
 
-class HttpConnection(_Counted, InTurns, HttpToolsProtocol):
+class HttpConnection(_Counted, EndsUnread, InTurns, HttpToolsProtocol):
     """An HTTP connection that is counted, and has bounds on its headers."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -173,10 +175,17 @@ class HttpConnection(_Counted, InTurns, HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on, but do not wait for the rest of a body for ever."""
         super().on_response_complete()
+        if self.transport.is_closing():
+            self.expect_reading(is_expected=True)
         self._disarm()
         self._watch()
         if self._came:
             self.take_turn_soon()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection over which nothing is asked; uvicorn would wait for ever until its answers are read."""
+        super().timeout_keep_alive_handler()
+        self.expect_reading(is_expected=True)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no request, and what has too long a header."""
@@ -188,6 +197,7 @@ class HttpConnection(_Counted, InTurns, HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over to the socket's protocol, which is counted in its stead."""
         self._leave()
+        self.expect_reading(is_expected=False)
         super().handle_websocket_upgrade()
         # Who asks for a socket has to wait for the answer before he says more.
         self._came.clear()
@@ -201,8 +211,14 @@ class HttpConnection(_Counted, InTurns, HttpToolsProtocol):
         head = f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\n{more}connection: close\r\n"
         self.transport.write(f"{head}content-length: {len(why)}\r\n\r\n{why}".encode())
         self.transport.close()
+        self.expect_reading(is_expected=True)
 
     # How long it may take
+
+    @property
+    def reading_seconds(self) -> float:
+        """As long as nothing may be asked."""
+        return IDLE_SECONDS
 
     def _watch(self) -> None:
         """Have the connection closed in time when it is the client for whom the server waits.
@@ -249,14 +265,13 @@ class HttpConnection(_Counted, InTurns, HttpToolsProtocol):
         return IDLE_SECONDS if is_heard else self._heard_at + IDLE_SECONDS - self.loop.time()
 
 
-class SocketConnection(_Counted, InTurns, WebSocketsSansIOProtocol):
+class SocketConnection(_Counted, EndsUnread, InTurns, WebSocketsSansIOProtocol):
     """A socket whose first frame is small, and whose messages are not until a token was accepted."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._first_frames = 0
         self._late_pong: list[bytes] = []
-        self._unread: TimerHandle | None = None
         self._most = self.conn.max_message_size
         self.conn.max_message_size = min(MOST_HELLO, self._most or MOST_HELLO)
 
@@ -271,7 +286,6 @@ class SocketConnection(_Counted, InTurns, WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the place free."""
         self._leave()
-        self._expect_reading(is_expected=False)
         super().connection_lost(exc)
 
     def handle_connect(self, event: Request) -> None:
@@ -338,34 +352,19 @@ class SocketConnection(_Counted, InTurns, WebSocketsSansIOProtocol):
 
     # Whether the client reads
 
-    def pause_writing(self) -> None:
-        """Have the session wait until the client has read, if it does."""
-        super().pause_writing()
-        self._expect_reading(is_expected=True)
+    @property
+    def reading_seconds(self) -> float:
+        """As long as the answer to a ping may take."""
+        return self.config.ws_ping_timeout or 0
 
     def keepalive_timeout(self) -> None:
         """Say good-bye to a client that answers no ping; uvicorn would wait for ever until it has read that."""
         super().keepalive_timeout()
-        self._expect_reading(is_expected=True)
-
-    def _expect_reading(self, *, is_expected: bool) -> None:
-        """End the connection when its client has read nothing for the time that a ping's answer may take."""
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
-        if is_expected and (size := self.transport.get_write_buffer_size()):
-            self._unread = self.loop.call_later(self.config.ws_ping_timeout or 0, self._look_at_unread, size)
-
-    def _look_at_unread(self, before: int) -> None:
-        if self.transport.get_write_buffer_size() < before:
-            self._expect_reading(is_expected=True)
-        else:
-            self.transport.abort()
+        self.expect_reading(is_expected=True)
 
     def resume_writing(self) -> None:
         """Let the session send again, behind the pong that waits."""
         super().resume_writing()
-        self._expect_reading(is_expected=self.transport.is_closing())
         if self._late_pong:
             self.transport.write(b"".join(self._late_pong))
             self._late_pong = []

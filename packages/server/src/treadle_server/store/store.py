@@ -99,9 +99,7 @@ def _unavailable(error: BaseException) -> StoreUnavailable:
     # A connection that broke after it was asked to commit: what is sent again with the same id is done once.
     is_unknown = getattr(error, "statement", None) == "COMMIT"
     done = "whether it was done is not known" if is_unknown else "nothing was changed"
-    return StoreUnavailable(
-        f"{what} ({shown}); {done}, try again", retry_after=RETRY_AFTER
-    )
+    return StoreUnavailable(f"{what} ({shown}); {done}, try again", retry_after=RETRY_AFTER)
 
 
 def _tx(direct: DirectConnection) -> Tx:
