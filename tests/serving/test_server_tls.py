@@ -10,7 +10,8 @@ import trustme
 from click.testing import CliRunner
 from pydantic import ValidationError
 
-from treadle import Client
+from tests.worker.conftest import working_at
+from treadle import Client, Context, task
 from treadle.cli.group import treadle
 from treadle.errors import ConnectionFailed
 from treadle_server.settings import Settings
@@ -54,6 +55,24 @@ async def test_the_sdk_trusts_the_authority_in_ssl_cert_file_on_its_socket_and_o
 
     assert made.user == "someone"
     assert stat.S_IMODE(secure.settings.token_file.stat().st_mode) == 0o600
+
+
+async def test_a_file_is_uploaded_and_downloaded_by_the_authority_in_ssl_cert_file_g10(
+    secure: Served, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Uploads go to where the server says, by connections of their own, which knew the public authorities alone."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
+
+    @task(max_retries=0)
+    async def save(ctx: Context) -> None:
+        await ctx.upload(b"pixels", name="picture")
+
+    async with working_at(secure.url, secure.token, save), Client(secure.url, token=secure.token) as client:
+        handle = await client.submit(save.bind())
+        await handle.result(timeout=60)
+        saved = await handle.download("picture", tmp_path)
+
+    assert saved.read_bytes() == b"pixels"
 
 
 async def test_a_certificate_of_an_unknown_authority_is_refused_and_the_error_says_what_to_do_g9(

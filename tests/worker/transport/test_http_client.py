@@ -155,6 +155,19 @@ async def test_an_upload_that_breaks_is_made_again_whoever_says_so_n4(make: Call
     assert network.met == 2
 
 
+async def test_an_upload_that_reaches_nobody_tells_what_says_where_uploads_go_g9() -> None:
+    """A proxy that tells the server another address than its own, or stands before a path of its own."""
+
+    class Nobody(AsyncBaseTransport):
+        async def handle_async_request(self, request: Request) -> Response:
+            raise httpx.ConnectError("All connection attempts failed", request=request)
+
+    uploader = Announced((URL,), None, mounts={"all://": Nobody()}, patience=0)
+
+    with pytest.raises(ConnectionLost, match=r"server\.invalid broke \(All con.*TREADLE_PUBLIC_URL"):
+        await uploader.upload(("task", 0), Content(b"a", "a", "text/plain"))
+
+
 async def test_a_worker_comes_up_where_a_connection_is_reset_before_it_was_looked_at_n4(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -20,7 +20,7 @@ from treadle.errors import (
 )
 from treadle.transport.addresses import shuffled, unreachable
 from treadle.transport.bearer import Bearer, TokenSource, Way, bearer_of
-from treadle.transport.http_client import NetworkClient
+from treadle.transport.http_client import network_client
 from treadle.transport.older_servers import refuses, without
 from treadle.transport.retries import QuietLog, delays
 from treadle.values import encoded
@@ -95,17 +95,9 @@ class HttpChannel:
         if direct not in self._clients:
             # A hundred connections at most; a further request waits for one.
             limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
-            # SSL_CERT_FILE counts everywhere, proxies only beyond this machine.
-            try:
-                verify = httpx.create_ssl_context() if self._secure else True
-                self._clients[direct] = NetworkClient(
-                    limits=limits, trust_env=not direct, verify=verify, transport=self._transport
-                )
-            except OSError as error:
-                # It may be there later, as the server may.
-                raise ConnectionFailed(
-                    f"the authorities that SSL_CERT_FILE or SSL_CERT_DIR names can't be read ({error}): name a PEM file"
-                ) from None
+            self._clients[direct] = network_client(
+                direct=direct, is_secure=self._secure, limits=limits, transport=self._transport
+            )
         return self._clients[direct]
 
     def _request(self, way: Way, method: str, path: str, **options: Any) -> httpx.Request:
@@ -247,7 +239,7 @@ class HttpChannel:
             location = first.headers["location"]
         elsewhere = Way(location)
         async with (
-            NetworkClient(trust_env=not elsewhere.is_direct) as plain,
+            network_client(direct=elsewhere.is_direct) as plain,
             _opened(plain, plain.build_request("GET", location, **options), elsewhere) as second,
         ):
             yield second, etag

@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 
+from treadle.errors import ConnectionFailed
+
 _TOLD = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError)
 """What httpx says by itself; a `StreamError` is about the code that calls it."""
 
@@ -41,6 +43,21 @@ class NetworkClient(httpx.AsyncClient):
             assert isinstance(response.stream, httpx.AsyncByteStream)
             response.stream = _AnswerContent(response.stream)
         return response
+
+
+def network_client(*, direct: bool, is_secure: bool = True, **options: Any) -> NetworkClient:
+    """Return connections to servers that no proxy stands before, or to the others; SSL_CERT_FILE counts for both.
+
+    Without TLS (`is_secure`) no certificates are read. Raises `ConnectionFailed` while the authorities can't be read:
+    they may be there later, as a server may.
+    """
+    try:
+        verify = httpx.create_ssl_context() if is_secure else True
+        return NetworkClient(trust_env=not direct, verify=verify, **options)
+    except OSError as error:
+        raise ConnectionFailed(
+            f"the authorities that SSL_CERT_FILE or SSL_CERT_DIR names can't be read ({error}): name a PEM file"
+        ) from None
 
 
 class _RequestContent(httpx.AsyncByteStream):

@@ -124,13 +124,13 @@ class Uploader:
             import httpx
 
             from treadle.transport.http import HttpChannel
-            from treadle.transport.http_client import NetworkClient
+            from treadle.transport.http_client import network_client
 
-            self._channel = HttpChannel(self._urls, self._token)
             # Without the token: where the bytes go is signed, and may be another's server.
             loopback = all(is_loopback(httpx.URL(url).host) for url in self._urls)
             timeout = httpx.Timeout(SILENCE, read=STORING)
-            self._plain = NetworkClient(trust_env=not loopback, timeout=timeout, mounts=self._mounts)
+            self._plain = network_client(direct=loopback, timeout=timeout, mounts=self._mounts)
+            self._channel = HttpChannel(self._urls, self._token)
         return self._channel, self._plain
 
 
@@ -142,8 +142,10 @@ async def _send(
     try:
         answer = await plain.request(method, url, headers=headers, content=pieces)
     except httpx.RequestError as broken:
-        where = httpx.URL(url).host
-        raise ConnectionLost(f"the upload to {where} broke ({str(broken) or type(broken).__name__})") from None
+        where, said = httpx.URL(url).netloc.decode(), str(broken) or type(broken).__name__
+        advice = "; the server says that files go there: its TREADLE_PUBLIC_URL is what says otherwise"
+        is_elsewhere = isinstance(broken, httpx.ConnectError | httpx.ConnectTimeout)
+        raise ConnectionLost(f"the upload to {where} broke ({said}){advice if is_elsewhere else ''}") from None
     if answer.is_success:
         return answer
     raise _refusal(answer)
