@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from treadle.errors import ConnectionLost, PayloadTooLarge, StaleRun, StoreUnavailable, ValidationFailed, problem_named
+from treadle.values import LONGEST_TEXT
 from treadle.worker import reports
 from treadle.worker.reports import KEPT_LINES, MUCH, Answer, ReportData, Reporter
 
@@ -176,6 +177,25 @@ async def test_lines_that_come_too_fast_are_left_out_and_counted() -> None:
     assert len(lines) == KEPT_LINES
     assert lines[0]["message"] == "11 lines were logged too fast and left out"
     assert lines[-1]["message"] == f"line {KEPT_LINES + 9}"
+
+
+async def test_long_lines_are_left_out_and_counted_before_they_are_a_request_that_no_server_takes() -> None:
+    lines: list[dict[str, Any]] = []
+
+    def send(reports: list[ReportData]) -> list[int]:
+        # What a server takes at once (max_body_bytes), each character written in six bytes.
+        assert (
+            sum(6 * len(line["message"]) for report in reports for line in report.get("lines", ())) < 16 * 1024 * 1024
+        )
+        lines.extend(line for report in reports for line in report.get("lines", ()))
+        return [200] * len(reports)
+
+    async with reporting(send) as (reporter, _):
+        for number in range(100):
+            reporter.line(("t", 0), f"{number}".ljust(LONGEST_TEXT, "\x1b"), "info")
+        assert await reporter.flushed(5)
+
+    assert [line["message"][:10].strip("\x1b") for line in lines] == ["99 lines w", "99"]
 
 
 async def test_as_many_requests_are_under_way_as_the_server_says_each_of_much_that_depends_on_nothing() -> None:

@@ -47,6 +47,9 @@ PAUSE = 1.0
 KEPT_LINES = 1000
 """Log lines of a run that wait to be sent; further ones push out the oldest, and the loss is told in their place."""
 
+KEPT_CHARACTERS = 2_000_000
+"""Characters of those lines: twenty of the longest were a request that no server takes, and all were lost."""
+
 ENDS = frozenset({"completed", "failed", "exception", "paused", "suspended", "stopped"})
 
 NOT_NOW = (StoreUnavailable, TooManyRequests, InternalServerError)
@@ -66,12 +69,21 @@ def _as_it_is(report: ReportData) -> ReportData:
 class _Soft:
     """Progress and lines of one run that were not sent yet: of progress only the last counts."""
 
-    __slots__ = ("dropped", "lines", "progress")
+    __slots__ = ("_characters", "dropped", "lines", "progress")
 
     def __init__(self) -> None:
         self.progress: ReportData | None = None
-        self.lines: deque[dict[str, Any]] = deque(maxlen=KEPT_LINES)
+        self.lines: deque[dict[str, Any]] = deque()
         self.dropped = 0
+        self._characters = 0
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Keep a line, and of those before it as many as there is room for."""
+        self._characters += len(line["message"])
+        while self.lines and (len(self.lines) == KEPT_LINES or self._characters > KEPT_CHARACTERS):
+            self._characters -= len(self.lines.popleft()["message"])
+            self.dropped += 1
+        self.lines.append(line)
 
 
 class _PendingReport:
@@ -174,9 +186,7 @@ class Reporter:
 
     def line(self, key: RunKey, message: str, level: str) -> None:
         """Send a log line in a moment, with those that come until then."""
-        soft = self._soften(key)
-        soft.dropped += len(soft.lines) == KEPT_LINES
-        soft.lines.append({"at": datetime.now(UTC), "level": level, "message": message})
+        self._soften(key).add({"at": datetime.now(UTC), "level": level, "message": message})
 
     async def run(self) -> None:
         """Send for ever; ends by cancellation only."""
