@@ -216,9 +216,11 @@ async def test_a_file_in_which_another_program_has_a_table_is_left_as_it_is(
     with pytest.raises(ValidationFailed, match="has a table orders that is not Treadle's"):
         await copy_database(source, target, nothing)
 
-    with sqlite3.connect(sa.make_url(target).database or "") as connection:
+    path = Path(sa.make_url(target).database or "")
+    with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT id FROM orders").fetchall() == [(7,)]
     connection.close()
+    assert is_treadle_s_too or list(path.parent.glob(f"{path.name}?*")) == []
 
 
 @pytest.mark.parametrize("kind", ONE)
@@ -269,6 +271,18 @@ async def test_what_can_t_be_read_is_said(
 
     with pytest.raises(error, match=reason):
         await copy_database(source.format(tmp_path), make("sqlite"), nothing)
+
+    assert list(tmp_path.glob("text.db?*")) == []
+
+
+async def test_a_target_that_is_none_of_sqlite_s_gets_no_file_beside_it(make: Make, tmp_path: Path) -> None:
+    source = await migrated(make("sqlite"))
+    (tmp_path / "text.db").write_text("no database " * 100)
+
+    with pytest.raises(StoreUnavailable, match="the database's file is none of SQLite's"):
+        await copy_database(source, f"sqlite:///{tmp_path}/text.db", nothing)
+
+    assert list(tmp_path.glob("text.db*")) == [tmp_path / "text.db"]
 
 
 @pytest.mark.parametrize(("one", "other", "how"), directions_and(signal.SIGKILL, signal.SIGINT))

@@ -82,6 +82,9 @@ async def sqlite_source(url: URL) -> AsyncIterator[SqliteSource]:
     path = file_of(url)
     if not path.is_file():
         raise ValidationFailed(f"there is no database {path}")
+    # Before it is locked too: a file that is refused gets no other beside it.
+    with _connected(sqlite_reader(url).connect()) as connection:
+        check_current(connection, str(path))
     with _alone(url), _connected(sqlite_reader(url).connect()) as connection:
         check_current(connection, str(path))
         yield SqliteSource(connection)
@@ -95,11 +98,13 @@ async def sqlite_destination(url: URL) -> AsyncIterator[SqliteDestination]:
     """
     path = file_of(url)
     making = path.with_name(path.name + UNFINISHED)
+    # As with a source, before it is locked and with the lock.
+    _check_own(url)
     with _alone(url):
-        if path.exists() and path.stat().st_size:
+        _check_own(url)
+        if path.exists():
             with _connected(sqlite_reader(url).connect()) as connection:
                 check_empty(connection, str(path))
-                _check_own(connection, path)
         _remove(making)
         try:
             with _connected(sqlite_writer(url.set(database=str(making))).connect()) as connection:
@@ -113,9 +118,14 @@ async def sqlite_destination(url: URL) -> AsyncIterator[SqliteDestination]:
             _remove(making)
 
 
-def _check_own(connection: Connection, path: Path) -> None:
+def _check_own(url: URL) -> None:
     """Raise `ValidationFailed` when another program has a table in the file, all of which is replaced."""
-    if others := set(inspect(connection).get_table_names()) - {*metadata.tables, "alembic_version"}:
+    path = file_of(url)
+    if not path.exists():
+        return
+    with _connected(sqlite_reader(url).connect()) as connection:
+        others = set(inspect(connection).get_table_names()) - {*metadata.tables, "alembic_version"}
+    if others:
         raise ValidationFailed(
             f"{path} has a table {min(others)} that is not Treadle's, and would be replaced as a whole: nothing was"
             " changed, copy to a file of its own"
