@@ -193,6 +193,11 @@ async def test_a_target_that_has_but_its_tables_is_taken(make: Make, kind: str) 
     assert await everything(there) == await everything(here)
 
 
+def beside(file: Path) -> list[Path]:
+    """Return the files beside this one whose names begin with its own."""
+    return list(file.parent.glob(f"{file.name}?*"))
+
+
 @pytest.mark.parametrize("kind", ONE)
 async def test_tables_that_are_somebody_else_s_are_no_target(make: Make, kind: str) -> None:
     here, there = await migrated(make("sqlite")), make(kind)
@@ -220,7 +225,7 @@ async def test_a_file_in_which_another_program_has_a_table_is_left_as_it_is(
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT id FROM orders").fetchall() == [(7,)]
     connection.close()
-    assert is_treadle_s_too or list(path.parent.glob(f"{path.name}?*")) == []
+    assert is_treadle_s_too or beside(path) == []
 
 
 @pytest.mark.parametrize("kind", ONE)
@@ -272,7 +277,7 @@ async def test_what_can_t_be_read_is_said(
     with pytest.raises(error, match=reason):
         await copy_database(source.format(tmp_path), make("sqlite"), nothing)
 
-    assert list(tmp_path.glob("text.db?*")) == []
+    assert beside(tmp_path / "text.db") == []
 
 
 async def test_a_target_that_is_none_of_sqlite_s_gets_no_file_beside_it(make: Make, tmp_path: Path) -> None:
@@ -282,7 +287,7 @@ async def test_a_target_that_is_none_of_sqlite_s_gets_no_file_beside_it(make: Ma
     with pytest.raises(StoreUnavailable, match="the database's file is none of SQLite's"):
         await copy_database(source, f"sqlite:///{tmp_path}/text.db", nothing)
 
-    assert list(tmp_path.glob("text.db*")) == [tmp_path / "text.db"]
+    assert beside(tmp_path / "text.db") == []
 
 
 @pytest.mark.parametrize(("one", "other", "how"), directions_and(signal.SIGKILL, signal.SIGINT))

@@ -1,14 +1,17 @@
-"""How long a submitter waits for a result: seconds or a timedelta, as everywhere else."""
+"""Handles: how long their results are waited for, which ids they are made of, and that they stay in their process."""
 
 import asyncio
+import pickle
 from datetime import timedelta
 from math import inf, nan
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from treadle import Client, WaitTimeout, task
+from treadle import Client, Options, SyncClient, WaitTimeout, task
 from treadle.errors import InvalidArguments
+from treadle.ids import new_task_id
 from treadle.testing.inline import InlineWorker
 
 pytestmark = pytest.mark.anyio
@@ -47,3 +50,35 @@ async def test_a_wait_without_end_has_the_result(treadle_server: Any, limit: Any
         handle = await client.submit(double.bind(4))
         await asyncio.to_thread(_work, treadle_server)
         assert await handle.result(limit) == 8
+
+
+@pytest.mark.parametrize("given", [str.upper, UUID], ids=["upper case", "UUID"])
+async def test_a_task_is_found_by_its_id_as_databases_and_frameworks_give_it(treadle_server: Any, given: Any) -> None:
+    """Its end is told of by the id that the server writes: under another it was waited for without end."""
+    async with Client(treadle_server.url, treadle_server.token) as client:
+        handle = await client.submit(double.bind(4))
+        await asyncio.to_thread(_work, treadle_server)
+
+        assert await client.handle(given(handle.id)).result(5) == 8
+        assert await client.expect(given(handle.id)).result(5) == 8
+
+
+async def test_options_take_uuids_where_ids_are_meant(treadle_server: Any) -> None:
+    first, second, third = UUID(new_task_id()), UUID(new_task_id()), UUID(new_task_id())
+    async with Client(treadle_server.url, treadle_server.token) as client:
+        a = await client.submit(double.bind(1), options=Options(id=first))
+        b = await client.submit(double.bind(2), options=Options(id=second, depends_on={"a": first}))
+        c = await client.submit(double.bind(3), options=Options(id=third, depends_on={"both": [first, second]}))
+
+        assert [a.id, b.id, c.id] == [str(first), str(second), str(third)]
+        assert (await c.get()).status == "blocked"
+
+
+@pytest.mark.parametrize("kind", [Client, SyncClient])
+def test_a_client_and_a_handle_that_are_to_be_pickled_say_what_to_give_instead(kind: Any) -> None:
+    client = kind(url="http://127.0.0.1:1", token="secret")
+
+    with pytest.raises(TypeError, match=r"a client has a connection, .*: make one in each"):
+        pickle.dumps(client)
+    with pytest.raises(TypeError, match=r"a handle has a connection, .*: give its id, and client\.handle\(id\)"):
+        pickle.dumps(client.handle(new_task_id()))

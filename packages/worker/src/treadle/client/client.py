@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar
 
 from treadle import tracing
 from treadle.client import open_clients
@@ -28,6 +28,7 @@ from treadle.errors import Forbidden, InvalidArguments, InvalidPayload, JobNotFo
 from treadle.forks import process_number
 from treadle.transport.bearer import Bearer, TokenSource, bearer_of
 from treadle.values import plain_request
+from treadle.wire.ids import GivenId
 from treadle.wire.jobs import JobItem
 from treadle.wire.names import GLOBAL, InvalidJobName, JobName, parse_job_name
 from treadle.wire.runs import LogItem
@@ -93,6 +94,9 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
 
     def __repr__(self) -> str:
         return f"<Client of {', '.join(self._urls)}>"
+
+    def __getstate__(self) -> Never:
+        raise TypeError("a client has a connection, which no other process can have: make one in each")
 
     async def __aenter__(self) -> Self:
         (await self._opened()).holders += 1
@@ -228,11 +232,11 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
             self._named_jobs.forget()
             raise
 
-    def handle(self, task_id: str) -> TaskHandle[Any]:
+    def handle(self, task_id: GivenId) -> TaskHandle[Any]:
         """Return a handle of a task that was submitted before; nothing is asked of the server."""
         return TaskHandle(self, task_id)
 
-    def expect(self, task_id: str) -> TaskHandle[Any]:
+    def expect(self, task_id: GivenId) -> TaskHandle[Any]:
         """Return a handle of a task that may be submitted later, as one that an outbox still has.
 
         Where `handle(task_id)` says `TaskNotFound`, its end is waited for: give `result` and `wait` a timeout.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from math import inf, isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -18,7 +18,7 @@ from treadle.client.results import RawTask
 from treadle.errors import InvalidArguments, TaskCancelled, TaskFailed, TreadleError, WaitTimeout
 from treadle.values import brief
 from treadle.wire.artifacts import ArtifactItem
-from treadle.wire.ids import TaskId
+from treadle.wire.ids import GivenId, TaskId
 from treadle.wire.status import Status
 from treadle.wire.steps import MessageItem, StepItem
 from treadle.wire.tasks import Receipt, RunItem, TaskItem
@@ -35,7 +35,7 @@ class TaskHandle(Generic[R_co]):
     def __init__(
         self,
         client: "Client",
-        task_id: str,
+        task_id: GivenId,
         *,
         returns: TypeAdapter[Any] | None = None,
         submitted: RawTask | None = None,
@@ -43,7 +43,8 @@ class TaskHandle(Generic[R_co]):
         item: "Mapping[str, Any] | None" = None,
         is_coming: bool = False,
     ) -> None:
-        self.id: TaskId = TaskId(task_id)
+        # As the server writes it, and tells of it by.
+        self.id: TaskId = TaskId(str(task_id).lower())
         self._client = client
         self._returns = returns
         self._submitted = submitted
@@ -54,6 +55,11 @@ class TaskHandle(Generic[R_co]):
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.id}>"
+
+    def __getstate__(self) -> Never:
+        raise TypeError(
+            "a handle has a connection, which no other process can have: give its id, and client.handle(id)"
+        )
 
     @property
     def client(self) -> "Client":

@@ -1,7 +1,9 @@
 """Options of one submit: when, how urgently and how often a task is run."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack, overload
+from uuid import UUID
 
 from pydantic import ValidationError, field_validator
 
@@ -58,8 +60,17 @@ class Options(TaskTimes):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _seconds(cls, value: Any) -> Any:
-        return seconds(value)
+    def _plain(cls, value: Any) -> Any:
+        return seconds(_id(value))
+
+    @field_validator("depends_on", mode="before")
+    @classmethod
+    def _ids(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {
+            name: [_id(one) for one in said] if isinstance(said, list) else _id(said) for name, said in value.items()
+        }
 
     @field_validator("limits", mode="before")
     @classmethod
@@ -79,6 +90,10 @@ class Options(TaskTimes):
         if base is None:
             return self
         return base.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+
+
+def _id(value: Any) -> Any:
+    return str(value) if isinstance(value, UUID) else value
 
 
 def as_options(value: object) -> Options:

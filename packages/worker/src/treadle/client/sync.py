@@ -23,7 +23,7 @@ from treadle.forks import process_number
 from treadle.transport.bearer import Bearer, TokenSource
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.fields import Model
-from treadle.wire.ids import TaskId
+from treadle.wire.ids import GivenId, TaskId
 from treadle.wire.pages import Page
 from treadle.wire.status import Status
 from treadle.wire.steps import MessageItem, StepItem
@@ -334,11 +334,11 @@ class SyncClient:
         """Submit to a job by its full name, `room:category:name`, and return a handle; as `Client.submit_raw`."""
         return SyncHandle(self.run(self.client.submit_raw(job, payload, options=options, wait=wait)))
 
-    def handle(self, task_id: str) -> SyncHandle[Any]:
+    def handle(self, task_id: GivenId) -> SyncHandle[Any]:
         """Return a handle of a task that was submitted before."""
         return SyncHandle(self.client.handle(task_id))
 
-    def expect(self, task_id: str) -> SyncHandle[Any]:
+    def expect(self, task_id: GivenId) -> SyncHandle[Any]:
         """Return a handle of a task that may be submitted later; as `Client.expect`."""
         return SyncHandle(self.client.expect(task_id))
 

@@ -1,7 +1,8 @@
 """Identifiers that cross the wire, each with a type of its own so that one is never passed for another."""
 
 import re
-from typing import Annotated, NewType
+import uuid
+from typing import Annotated, NewType, TypeAlias
 
 from pydantic import StringConstraints
 
@@ -18,6 +19,9 @@ RunId = NewType("RunId", int)
 
 Uuid = Annotated[str, StringConstraints(pattern=UUID, to_lower=True)]
 """A UUID in its canonical text form; read in either case, kept in lower case."""
+
+GivenId: TypeAlias = str | uuid.UUID
+"""An id as a program has it: its text, or what its database and its web framework give."""
 
 
 def is_uuid(text: str) -> bool:

@@ -28,6 +28,7 @@ from treadle.wire.fields import (
     Text,
     Weight,
 )
+from treadle.wire.ids import GivenId
 from treadle.wire.limits import MOST_NAMED, LimitName
 
 OnFailure: TypeAlias = Literal["hold", "release"]
@@ -211,9 +212,9 @@ class TaskDefaults(OfJob[Never, Never], total=False):
 class GivenOptions(OfTask[None, None], total=False):
     """What `Options` takes; None leaves it to the job."""
 
-    id: str | None
-    depends_on: Mapping[str, str | list[str]] | None
-    flow_id: str | None
+    id: GivenId | None
+    depends_on: Mapping[str, GivenId | Sequence[GivenId]] | None
+    flow_id: GivenId | None
     flow_name: str | None
 
 
