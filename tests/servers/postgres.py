@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import parse_qs, urlsplit
 
+import asyncpg
 import psutil
 
 from tests.chaos.processes import free_port
@@ -105,3 +106,26 @@ def _pgbouncer(directory: Path, url: str) -> Iterator[str]:
         finally:
             process.terminate()
             process.wait(START_LIMIT)
+
+
+SHIFTED = """
+CREATE SCHEMA shifted;
+CREATE TABLE shifted.by (seconds double precision);
+INSERT INTO shifted.by VALUES (0);
+CREATE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE
+    AS 'SELECT pg_catalog.clock_timestamp() + seconds * interval ''1 second'' FROM shifted.by LIMIT 1';
+"""
+
+
+async def make_shiftable(url: str) -> None:
+    """Give the database a clock that `shifted.by` sets, before anybody is connected: a session keeps its search path.
+
+    Whoever makes tables makes them in the first schema, which is the one that they are in without this.
+    """
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(SHIFTED)
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f'ALTER DATABASE "{name}" SET search_path = public, shifted, pg_catalog')
+    finally:
+        await connection.close()

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import ReusedDatabase
 from tests.engine.conftest import ADMIN, Shop
+from tests.servers.postgres import make_shiftable
 from treadle.wire.status import Status
 from treadle_server.clock import SystemClock
 from treadle_server.domain.tasks import Task
@@ -26,15 +27,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 LEASE = {"lease_seconds": 15.0}
 NEAR = 10.0
 """Seconds that may pass between two readings on a busy machine; the clocks here differ by a minute and more."""
-
-SHIFTED = """
-CREATE SCHEMA shifted;
-CREATE TABLE shifted.by (seconds double precision);
-INSERT INTO shifted.by VALUES (0);
-CREATE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE
-    AS 'SELECT pg_catalog.clock_timestamp() + seconds * interval ''1 second'' FROM shifted.by';
-"""
-"""A clock of the database that can be set: its sessions look for functions there first."""
 
 
 class Machine(SystemClock):
@@ -74,15 +66,6 @@ class Database:
         finally:
             await connection.close()
 
-    async def make_shiftable(self) -> None:
-        connection = await asyncpg.connect(self.url)
-        try:
-            await connection.execute(SHIFTED)
-            name = await connection.fetchval("SELECT current_database()")
-            await connection.execute(f'ALTER DATABASE "{name}" SET search_path = shifted, public, pg_catalog')
-        finally:
-            await connection.close()
-
     async def shift(self, seconds: float) -> None:
         await self.fetch(f"UPDATE shifted.by SET seconds = seconds + {seconds} RETURNING seconds")
 
@@ -109,7 +92,7 @@ async def start(stack: AsyncExitStack, database: Database, ahead: float) -> Serv
 @pytest.fixture
 async def servers(database: Database) -> AsyncIterator[tuple[Server, Server]]:
     """Two servers, the second of whose clocks is a minute ahead, on a database whose clock can be set."""
-    await database.make_shiftable()
+    await make_shiftable(database.url)
     async with AsyncExitStack() as stack:
         first, second = await start(stack, database, 0), await start(stack, database, 60)
         await first.shop.register()

@@ -10,12 +10,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import asyncpg
-
 from tests.chaos.processes import Process, ServerProcess, WorkerProcess
 from tests.chaos.wires import Wire
 from tests.history.records import Era
-from tests.servers.postgres import OwnPostgres
+from tests.servers.postgres import OwnPostgres, make_shiftable
 from tests.storm import shifted
 from tests.storm.wires import DatabaseWire, forgetful
 
@@ -124,7 +122,7 @@ async def site(directory: Path, servers: int, tools: Tools, *, on_postgres: bool
             here.postgres = OwnPostgres(here.disk or directory)
             here.postgres.start()
             stack.callback(here.postgres.stop)
-            await _make_shiftable(here.postgres)
+            await make_shiftable(here.postgres.url)
         for name in "ab"[:servers]:
             await _serve(here, stack, name)
         for n in range(WORKERS):
@@ -134,29 +132,6 @@ async def site(directory: Path, servers: int, tools: Tools, *, on_postgres: bool
         # They say good-bye, which is to arrive.
         for some in (here.watchers, here.workers, here.servers):
             await asyncio.gather(*(asyncio.to_thread(one.stop) for one in some.values()))
-
-
-SHIFTED = """
-CREATE SCHEMA shifted;
-CREATE TABLE shifted.by (seconds double precision);
-INSERT INTO shifted.by VALUES (0);
-CREATE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE
-    AS 'SELECT pg_catalog.clock_timestamp() + seconds * interval ''1 second'' FROM shifted.by LIMIT 1';
-"""
-
-
-async def _make_shiftable(postgres: OwnPostgres) -> None:
-    """Give the database a clock that can be set, before anybody is connected: a session keeps its search path.
-
-    Whoever makes tables makes them in the first schema, which is the one that they are in without this.
-    """
-    connection = await asyncpg.connect(postgres.url)
-    try:
-        await connection.execute(SHIFTED)
-        name = await connection.fetchval("SELECT current_database()")
-        await connection.execute(f'ALTER DATABASE "{name}" SET search_path = public, shifted, pg_catalog')
-    finally:
-        await connection.close()
 
 
 def _mounted(stack: AsyncExitStack, path: Path) -> Path:
