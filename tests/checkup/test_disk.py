@@ -51,6 +51,17 @@ def test_a_disk_without_room_is_found_f8(
     assert bool(finding.advice) == (grade != "ok")
 
 
+def test_a_disk_that_is_as_good_as_full_is_not_told_to_be_emptied_by_what_writes_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`treadle prune` is answered 503 there as everything else is, and SQLite keeps the space of what was removed."""
+    assert "treadle prune" in found(monkeypatch, statvfs(free=GB // 2)).advice
+    advice = found(monkeypatch, statvfs(free=0)).advice
+
+    assert "prune" not in advice
+    assert advice.startswith("make room: to remove tasks needs some as well")
+
+
 def test_a_directory_in_which_nothing_can_be_written_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # As the system answers for a disk that has failed, which it takes for writing still by its flags.
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path or not mode & os.W_OK)

@@ -37,7 +37,8 @@ def look(name: str, path: Path) -> Seen:
         return [Finding("disk", "fail", f"nothing can be written to {name} {place}",
                         "look at its permissions, and at the kernel's log (dmesg): it may have failed")]  # fmt: skip
     if free < TOO_LITTLE:
-        return [Finding("disk", "fail", f"{told}: that is too little; submits are answered 503 when it is full", _ROOM)]
+        return [Finding("disk", "fail", f"{told}: that is too little; submits are answered 503 when it is full",
+                        _ROOM_NOW)]  # fmt: skip
     if found.f_files and found.f_favail < FEW_FILES:
         grade, means = ("fail", "no file") if found.f_favail == 0 else ("warn", f"only {found.f_favail} files")
         return [Finding("disk", "fail" if grade == "fail" else "warn",
@@ -48,6 +49,8 @@ def look(name: str, path: Path) -> Seen:
 
 
 _ROOM = "make room, or let ended tasks go sooner (TREADLE_RETENTION_…, treadle prune)"
+
+_ROOM_NOW = "make room: to remove tasks needs some as well, and leaves a database's file as large as it is"
 
 
 def amount(count: float) -> str:
