@@ -7,7 +7,10 @@ import threading
 import time
 from collections.abc import Sequence
 
+import pytest
+
 from treadle.doctor.examination import examine
+from treadle.errors import Unauthorized, problem_named
 from treadle.wire.findings import Check, Finding, Seen
 
 
@@ -58,6 +61,23 @@ def test_what_breaks_is_a_finding_and_the_others_are_made() -> None:
 
     assert [one.grade for one in found] == ["fail", "ok"]
     assert "PermissionError: [Errno 13] Permission denied: '/secret'" in found[0].detail
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (Unauthorized(problem_named("unauthorized", "the token has expired")), "(Unauthorized: the token has expired)"),
+        (OSError("no such disk"), "(OSError: no such disk)"),
+        (ValueError(), "(ValueError)"),
+    ],
+)
+def test_what_broke_is_told_with_its_kind_once(error: Exception, told: str) -> None:
+    def breaks() -> Seen:
+        raise error
+
+    [finding] = examined([Check("broken", breaks)])
+
+    assert finding.detail == f"this could not be looked at {told}"
 
 
 def test_checks_are_made_side_by_side() -> None:

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from inspect import iscoroutinefunction
 from typing import Any, cast
 
+from treadle.errors import TreadleError
 from treadle.wire.findings import Check, Finding, Seen
 
 LIMIT = 10.0
@@ -41,8 +42,10 @@ async def _looked(check: Check, limit: float) -> list[Finding]:
     try:
         seen = looking.result()
     except Exception as error:  # noqa: BLE001 - whatever breaks a check is what it has found
-        said = str(error).strip() or type(error).__name__
-        return [Finding(check.name, "fail", f"this could not be looked at ({type(error).__name__}: {said})",
+        # What the SDK raises says by itself what it is: a token that is not valid is not told twice in a line.
+        kind = "" if isinstance(error, TreadleError) else f"{type(error).__name__}: "
+        said = f"{kind}{str(error).strip()}".removesuffix(": ") or type(error).__name__
+        return [Finding(check.name, "fail", f"this could not be looked at ({said})",
                         "mend what it says; if it says nothing of yours, report it")]  # fmt: skip
     found = [one for one in seen if isinstance(one, Finding)]
     return found + await _made([one for one in seen if isinstance(one, Check)], limit)
