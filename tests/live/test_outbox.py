@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from treadle_server.live.outbox import FRAME_BYTES, Outbox
+from treadle_server.live.outbox import FRAME_BYTES, SHARE, Backlog, Outbox
 
 
 async def test_items_are_gathered_into_frames_in_their_order():
@@ -90,3 +90,40 @@ async def test_who_puts_work_in_is_told_when_there_is_room_for_more():
     await outbox.frame()
 
     assert eased == [False]
+
+
+async def test_where_too_much_waits_on_all_sockets_who_reads_nothing_is_dropped_and_who_reads_is_not():
+    backlog = Backlog(1000)
+    slow, quick = Outbox(100 * SHARE, backlog), Outbox(100 * SHARE, backlog)
+    quick.put(b"x" * 50)
+    slow.put(b"x" * 1000)
+    assert backlog.is_full
+
+    quick.put(b"y" * 30)
+    slow.put(b"y")
+
+    assert (slow.overflowed, quick.overflowed) == (True, False)
+    assert backlog.size == 80
+    quick.close()
+    assert backlog.size == 0
+
+
+async def test_who_waits_for_room_while_too_much_waits_elsewhere_goes_on_when_its_own_is_read():
+    backlog = Backlog(1000)
+    slow, quick = Outbox(100 * SHARE, backlog), Outbox(100 * SHARE, backlog)
+    quick.put(b"x" * 50)
+    slow.put(b"x" * 1000)
+    assert quick.is_crowded
+    waiting = asyncio.create_task(quick.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    await quick.frame()
+
+    await waiting
+    assert not quick.is_crowded
+    quick.put(b"y" * 50)
+    assert quick.is_crowded
+    slow.close()
+    assert not quick.is_crowded
+    await quick.room()

@@ -19,6 +19,7 @@ from treadle_server.errors import TreadleError, Unauthorized
 from treadle_server.live.connection import GOING_AWAY, UNAUTHORIZED, Connection
 from treadle_server.live.events import Events
 from treadle_server.live.feeds import Feeds
+from treadle_server.live.outbox import Backlog
 from treadle_server.live.pace import Pace
 from treadle_server.live.results import Results
 from treadle_server.live.task_windows import FilterTotals
@@ -28,6 +29,9 @@ from treadle_server.operations.encode_claims import run_names
 from treadle_server.services.base import Health, Service, supervise
 
 log = logging.getLogger(__name__)
+
+QUEUES = 8
+"""How many sockets' whole queues the server keeps: what waits on all of them together."""
 
 IDLE_BEATS_SECONDS = 0.5
 """How far apart heartbeats of workers that do nothing are written: those of 1,000 in 2 commits a second, not in 67."""
@@ -48,6 +52,7 @@ class Live:
         self.feeds = Feeds(ctx.engine, ctx.rates)
         self.totals = FilterTotals(ctx.engine.hub)
         self.results = Results(ctx.engine.store)
+        self.backlog = Backlog(QUEUES * ctx.settings.session_queue_bytes)
         ctx.engine.on_unconfirmed(self.feeds.lose)
         ctx.absences.on_heard = lambda: self.feeds.touch("workers")
         self.idle_beats = Pace(IDLE_BEATS_SECONDS)

@@ -149,7 +149,7 @@ async def _greet(live: Live, socket: WebSocket) -> tuple[Session, list[Any]]:
     token = bearer(socket.headers) or hello.token
     principal = narrowed(await live.ctx.access.identify(token, address_of(socket)), socket.headers)
     trust(socket.scope)
-    outbox = Outbox(live.ctx.settings.session_queue_bytes)
+    outbox = Outbox(live.ctx.settings.session_queue_bytes, live.backlog)
     session = Session(socket, principal, token, outbox, visibility_of(principal), live=live)
     session.outbox.put(dumps({"re": hello.n, "ok": _welcome(live, principal)}))
     return session, items[1:]
