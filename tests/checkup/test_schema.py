@@ -22,7 +22,7 @@ def note(revision: str) -> str:
         (["INSERT INTO alembic_version VALUES ('0001')"], "fail", f"0001 and {HEAD} are noted"),
         (["DROP TABLE past_outcomes"], "fail", "lacks past_outcomes"),
         (["DROP INDEX ix_tasks_due"], "fail", "lacks ix_tasks_due"),
-        (["DROP VIEW treadle_tasks", "ALTER TABLE tasks DROP COLUMN trace"], "fail", "lacks tasks.trace"),
+        (["DROP VIEW treadle_tasks", "ALTER TABLE task_specs DROP COLUMN trace"], "fail", "lacks task_specs.trace"),
     ],
     ids=["behind", "ahead", "none", "two", "table", "index", "column"],
 )

@@ -47,7 +47,6 @@ Interest = Callable[[TaskId], bool]
 
 
 _KEYS: BindParameter[Collection[Any]] = bindparam("keys", expanding=True)
-_TASKS = select_tasks("postgresql").where(tasks.c.id.in_(_KEYS))
 _JOBS = select(*(jobs.c[name] for name in JOB_FIELDS)).where(jobs.c.num.in_(_KEYS))
 _WORKERS = select(*(workers.c[name] for name in WORKER_FIELDS)).where(workers.c.id.in_(_KEYS))
 _SCHEDULES = select(*(schedules.c[name] for name in SCHEDULE_FIELDS)).where(schedules.c.id.in_(_KEYS))
@@ -101,8 +100,9 @@ class NoticeReceiver:
             return
         found: dict[TaskId, Task] = {}
         async with self._engine.store.read() as connection:
+            named = select_tasks(connection.dialect.name).where(tasks.c.id.in_(_KEYS))
             for ids in _chunks(wanted):
-                rows = await connection.execute(_TASKS, {"keys": ids})
+                rows = await connection.execute(named, {"keys": ids})
                 found |= {task.id: task for task in map(to_task, rows)}
             for nums in _chunks({num for one in heard for num in one.jobs}):
                 told.jobs += [Job(*row) for row in await connection.execute(_JOBS, {"keys": nums})]

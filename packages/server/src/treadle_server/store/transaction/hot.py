@@ -93,8 +93,8 @@ SELECT * FROM unnest($1::bigint[], $2::int[], $3::text[], $4::text[], $5::text[]
 
 _NEW = (
     "seq", "id", "job_num", "lane", "job_name", "room", "status", "priority", "due_at", "created_at", "updated_at",
-    "lease_seconds", "start_timeout", "timeout", "weight", "on_failure", "blocked", "target_num", "target", "deadline",
-    "pool", "unique_key", "limit_key", "schedule_id",
+    "lease_seconds", "start_timeout", "heartbeat_increment", "timeout", "weight", "on_failure", "blocked", "target_num",
+    "target", "deadline", "pool", "unique_key", "limit_key", "schedule_id",
 )  # fmt: skip
 """The columns in which new tasks differ; the others are as the constants say, or null."""
 _CONSTANTS = {

@@ -30,7 +30,6 @@ def _moved() -> list[sa.Column[Any]]:
         sa.Column("retry_base", sa.Double(), nullable=False),
         sa.Column("retry_multiplier", sa.Double(), nullable=False),
         sa.Column("retry_randomization", sa.Double(), nullable=False),
-        sa.Column("heartbeat_increment", sa.Double(), nullable=False),
         sa.Column("schema_version", sa.Integer(), nullable=False),
         sa.Column("tags", Json),
         sa.Column("scopes", Json),
