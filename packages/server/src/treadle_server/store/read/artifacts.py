@@ -63,9 +63,8 @@ async def announced(connection: AsyncConnection, artifact_id: str) -> Announced 
     if row is None:
         return None
     artifact = Artifact(*row)
-    task = (
-        await connection.execute(select_tasks(connection.dialect.name).where(tasks.c.seq == artifact.task_seq))
-    ).one()
+    of_artifact = select_tasks(connection.dialect.name).where(tasks.c.seq == artifact.task_seq)
+    task = (await connection.execute(of_artifact)).one()
     ended = past_runs(of=lambda seq: seq == artifact.task_seq)
     run = (await connection.execute(select(ended).where(ended.c.run_id == artifact.run_id))).first()
     return Announced(artifact, to_task(task), None if run is None else to_run(run))

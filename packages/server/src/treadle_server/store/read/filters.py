@@ -86,6 +86,7 @@ class Where(list[ColumnElement[bool]]):
     """Conditions, all of which a task must satisfy."""
 
     dialect: str = "sqlite"
+    """The database's SQL, by which a list's tasks are looked up."""
     is_narrow: bool = False
     """Whether they name few tasks by their numbers: then the others offer no index, by which more would be read."""
     is_short: bool = False
