@@ -100,9 +100,9 @@ class NoticeReceiver:
             return
         found: dict[TaskId, Task] = {}
         async with self._engine.store.read() as connection:
-            named = select_tasks(connection.dialect.name).where(tasks.c.id.in_(_KEYS))
+            of_ids = select_tasks(connection.dialect.name).where(tasks.c.id.in_(_KEYS))
             for ids in _chunks(wanted):
-                rows = await connection.execute(named, {"keys": ids})
+                rows = await connection.execute(of_ids, {"keys": ids})
                 found |= {task.id: task for task in map(to_task, rows)}
             for nums in _chunks({num for one in heard for num in one.jobs}):
                 told.jobs += [Job(*row) for row in await connection.execute(_JOBS, {"keys": nums})]

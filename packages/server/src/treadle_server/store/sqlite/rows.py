@@ -12,7 +12,7 @@ from sqlalchemy import Boolean
 
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import TASK_FIELDS, Task
-from treadle_server.store.task_rows import COLUMNS
+from treadle_server.store.tables import task_specs, tasks
 from treadle_server.store.types import Id, Instant
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -21,9 +21,10 @@ _MICROSECOND = timedelta(microseconds=1)
 STATUS = {str(status): status for status in Status}
 REASON: dict[str | None, Reason | None] = {None: None} | {str(reason): reason for reason in Reason}
 
-_IDS = tuple(i for i, name in enumerate(TASK_FIELDS) if COLUMNS[name].type is Id)
-_INSTANTS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(COLUMNS[name].type, Instant))
-_BOOLEANS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(COLUMNS[name].type, Boolean))
+_KINDS = {column.name: column.type for table in (task_specs, tasks) for column in table.c}
+_IDS = tuple(i for i, name in enumerate(TASK_FIELDS) if _KINDS[name] is Id)
+_INSTANTS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(_KINDS[name], Instant))
+_BOOLEANS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(_KINDS[name], Boolean))
 _STATUS = TASK_FIELDS.index("status")
 _REASON = TASK_FIELDS.index("reason")
 
@@ -39,8 +40,8 @@ HEAD = tuple(name for name in TASK_FIELDS if name not in PENDING)
 """The other columns: those of a claimable task that are read."""
 
 _IN_ORDER = itemgetter(*((*HEAD, *PENDING).index(name) for name in TASK_FIELDS))
-_HEAD_INSTANTS = tuple(i for i, name in enumerate(HEAD) if isinstance(COLUMNS[name].type, Instant))
-_HEAD_IDS = tuple(i for i, name in enumerate(HEAD) if COLUMNS[name].type is Id)
+_HEAD_INSTANTS = tuple(i for i, name in enumerate(HEAD) if isinstance(_KINDS[name], Instant))
+_HEAD_IDS = tuple(i for i, name in enumerate(HEAD) if _KINDS[name] is Id)
 _HEAD_REASON = HEAD.index("reason")
 _HEAD_GOES_FIRST = HEAD.index("goes_first")
 
