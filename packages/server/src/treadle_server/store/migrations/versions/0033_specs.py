@@ -17,7 +17,10 @@ down_revision = "0032"
 branch_labels = None
 depends_on = None
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("treadle_server.store.migrations")
+
+MANY = 10_000
+"""Of so many tasks it is said how far their move is."""
 
 
 def _moved() -> list[sa.Column[Any]]:
@@ -69,6 +72,8 @@ def upgrade() -> None:
     is_sqlite = bind.dialect.name == "sqlite"
     owner = sa.ForeignKeyConstraint(["seq"], ["tasks.seq"], name="fk_task_specs_seq", ondelete="CASCADE")
     moved = [column.name for column in _moved()]
+    is_long = bind.exec_driver_sql(f"SELECT 1 FROM tasks LIMIT 1 OFFSET {MANY}").first() is not None  # noqa: S608
+    level = logging.INFO if is_long else logging.DEBUG
     op.execute("DROP VIEW treadle_tasks")
     op.create_table(
         "task_specs",
@@ -79,7 +84,7 @@ def upgrade() -> None:
         *([owner] if is_sqlite else []),
         sa.PrimaryKeyConstraint("seq", name="pk_task_specs"),
     )
-    log.info("what each task is to do is copied to a table of its own")
+    log.log(level, "what each task is to do is copied to a table of its own")
     names = ", ".join(("seq", "job_num", "room", *moved))
     op.execute(f"INSERT INTO task_specs ({names}) SELECT {names} FROM tasks ORDER BY seq")  # noqa: S608
     op.create_index("ix_task_specs_job", "task_specs", ["job_num", "seq"])
@@ -87,7 +92,7 @@ def upgrade() -> None:
     op.drop_index("ix_tasks_job", "tasks")
     op.drop_index("ix_tasks_room", "tasks")
     for i, name in enumerate(moved, 1):
-        log.info("column %d of %d leaves the table of tasks", i, len(moved))
+        log.log(level, "column %d of %d leaves the table of tasks", i, len(moved))
         op.drop_column("tasks", name)
     _show("JOIN task_specs ON task_specs.seq = tasks.seq")
 
