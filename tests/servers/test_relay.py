@@ -493,7 +493,8 @@ async def test_after_a_gap_everybody_has_what_was_lost_in_it_g11_g7(
         await second.ask("POST", f"/v1/tasks/{held['id']}/runs/0/stopped", json={})
         waiting = await submit(await second.socket(), 2)
         await until(lambda: second.relay.sender.said > said and not second.relay.sender.has_news)
-    assert [one.done() for one in (poll, claim)] == [False, False]
+    # Who polls may be told all the same: a notice of the start, which came before, may be read only now.
+    assert not claim.done()
     first.relay.inbox.lose()
 
     assert (await told(poll))["status"] == "completed"
