@@ -1,5 +1,6 @@
 """Hello, frames, and how a session ends."""
 
+import asyncio
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.live.conftest import Open
 from tests.live.sockets import Socket, connected, url_of
+from treadle_server.access.principal import Principal
 from treadle_server.live import session
+from treadle_server.live.connection import Connection
 from treadle_server.live.outbox import Outbox
 from treadle_server.testing import Served, serve
 
@@ -159,6 +162,19 @@ async def test_what_is_still_to_be_sent_when_the_server_has_closed_the_socket_is
     closed.application_state = WebSocketState.DISCONNECTED
 
     await session._write(SimpleNamespace(outbox=outbox, socket=closed))  # type: ignore[arg-type]
+
+
+async def test_what_waits_for_one_who_is_cut_off_is_none_of_what_waits_for_all(served: Served) -> None:
+    live = served.app.state.live
+    socket = WebSocket({"type": "websocket"}, receive=None, send=None)  # type: ignore[arg-type]
+    cut_off = Connection(socket, Principal("admin", superuser=True), None, Outbox(1000, live.backlog))
+
+    with pytest.raises(asyncio.CancelledError), live.pushing_to(cut_off):
+        cut_off.outbox.put(b'{"push":"x"}')
+        assert live.backlog.size > 0
+        raise asyncio.CancelledError
+
+    assert live.backlog.size == 0
 
 
 async def test_a_stranger_who_is_gone_before_he_is_refused_leaves_no_trace_n3(served: Served) -> None:

@@ -94,6 +94,8 @@ class Live:
             if ender is not None:
                 ender.cancel()
             session.closed.set()
+            # It may have been cut off in the middle: what waited for it is none of what waits for all.
+            session.outbox.close()
             self._sessions.discard(session)
             for sub in list(session.feeds):
                 self.unsubscribe(session, sub)
