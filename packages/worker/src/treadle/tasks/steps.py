@@ -6,7 +6,6 @@ is gone through in one go (`finished`).
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -66,7 +65,7 @@ class Steps:
         self._wait_cancelled = wait_cancelled
         self._count = self._known
         """How many the task keeps by now."""
-        self._asked: Counter[str] = Counter()
+        self._asked: dict[str, int] = {}
         self._kept: dict[tuple[str, int], Kept] | None = None
         self._unasked: set[tuple[str, int]] = set()
         self._unawaited: dict[tuple[str, int], Coroutine[Any, Any, Any]] = {}
@@ -158,8 +157,8 @@ class Steps:
     def _next(self, name: str) -> int:
         """Count the step, which is asked for as it can be, and return how often its name came before."""
         with self._lock:
-            occurrence = self._asked[name]
-            self._asked[name] += 1
+            occurrence = self._asked.get(name, 0)
+            self._asked[name] = occurrence + 1
         return occurrence
 
     async def _known_as(self, name: str, occurrence: int, kind: str, function: str | None = None) -> Kept | None:

@@ -1,0 +1,52 @@
+"""What threads of a run's code see of its end."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from treadle import Context
+from treadle.tasks.outcomes import Interrupted
+
+THREADS = 8
+
+
+def _context() -> Context:
+    return Context({"run_id": 0, "payload": {}}, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_every_thread_that_waits_sees_the_run_stop_whenever_it_began_to_wait(number: int) -> None:
+    """L4."""
+    context, start = _context(), Barrier(THREADS + 1)
+
+    def wait() -> bool:
+        start.wait(30)
+        return context.wait_cancelled(30)
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        seen = [threads.submit(wait) for _ in range(THREADS)]
+        start.wait(30)
+        context.stop()
+        assert [one.result(60) for one in seen] == [True] * THREADS
+    assert context.cancelled
+    assert context.wait_cancelled(0)
+    with pytest.raises(Interrupted):
+        context.raise_if_cancelled()
+
+
+def test_who_waits_for_a_run_that_goes_on_is_told_so() -> None:
+    """L4."""
+    context = _context()
+    assert not context.wait_cancelled(0)
+    assert not context.cancelled
+    context.raise_if_cancelled()
+    context.stop()
+    assert context.wait_cancelled(0)
+
+
+def test_who_comes_when_the_run_was_stopped_waits_for_nothing() -> None:
+    """L4."""
+    context = _context()
+    context.stop()
+    assert context.wait_cancelled(0)
