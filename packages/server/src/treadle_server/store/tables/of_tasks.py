@@ -326,7 +326,7 @@ task_tags = Table(
     sqlite_with_rowid=False,
 )
 
-"""By what tags a task is found (`store/transaction/tags.py`); the tags themselves stand in `tasks`."""
+"""By what tags a task is found (`store/transaction/tags.py`); the tags themselves stand in `task_specs`."""
 
 holds = Table(
     "holds",
