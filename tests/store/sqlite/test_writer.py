@@ -15,15 +15,6 @@ pytestmark = pytest.mark.anyio
 INSERT = "INSERT INTO meta (key, value) VALUES ('{}', 'x')"
 
 
-@pytest.fixture
-async def sqlite(tmp_path):
-    store = SqlStore(f"sqlite:///{tmp_path / 'x.db'}")
-    await store.open()
-    yield store
-    assert store.connections_checked_out() == 0
-    await store.close()
-
-
 async def keys(store: SqlStore) -> set[str]:
     async with store.read() as connection:
         return set((await connection.exec_driver_sql("SELECT key FROM meta")).scalars())

@@ -18,6 +18,7 @@ from treadle_server.errors import ValidationFailed
 from treadle_server.private import check_writable, make_directory, make_file
 from treadle_server.store.migrations import refusal, revisions
 from treadle_server.store.sqlite.places import SIDES, file_of
+from treadle_server.store.sqlite.reader import ReadingConnection
 from treadle_server.store.sqlite.writer import MOST_TEXTS
 from treadle_server.store.translated import named
 
@@ -166,16 +167,23 @@ def sqlite_readers(url: URL) -> AsyncEngine:
         poolclass=AsyncAdaptedQueuePool,
         pool_size=READERS,
         max_overflow=0,
-        connect_args={"timeout": 30, "cached_statements": 256},
+        connect_args={"timeout": 30, "cached_statements": 256, "async_creator_fn": ReadingConnection.made},
     )
     event.listen(engine.sync_engine, "connect", partial(_configure, _READER))
-    event.listen(engine.sync_engine, "begin", _begin_snapshot)
+    event.listen(engine.sync_engine, "begin", _begin_soon)
     return engine
 
 
 def _begin_snapshot(connection: Connection) -> None:
     """Begin a transaction that the driver does not begin by itself, so that one reader's statements agree."""
     connection.exec_driver_sql("BEGIN")
+
+
+def _begin_soon(connection: Connection) -> None:
+    """Have a transaction begun with the first statement, without a way to the thread for itself."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, ReadingConnection)
+    driver.is_to_begin = True
 
 
 _COMMON = ("PRAGMA busy_timeout=30000", "PRAGMA foreign_keys=ON", "PRAGMA temp_store=MEMORY")
