@@ -28,6 +28,7 @@ from treadle.tasks.context import Context, Credential, Done, Level, Saved, check
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending, completed, raised
 from treadle.tasks.registry import collect
+from treadle.values import said_by
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.log_lines import bound
 from treadle.wire.problems import Problem
@@ -240,8 +241,14 @@ def main(fd: int, lease_killer: int, paths: list[str]) -> None:
     """
     sys.path[:] = paths
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    threading.Thread(target=kill_at_the_end, args=(lease_killer,), name="treadle-lease-killer", daemon=True).start()
-    parent = ParentLink(socket.socket(fileno=fd))
+    sock = socket.socket(fileno=fd)
+    try:
+        threading.Thread(target=kill_at_the_end, args=(lease_killer,), name="treadle-lease-killer", daemon=True).start()
+        parent = ParentLink(sock)
+    except RuntimeError as error:
+        # The system had room for a process, and has none for its threads.
+        sock.sendall(pipes.encode({"lacks": said_by(error)}))
+        return
     found: dict[str, Task[..., Any]] = {}
     while True:
         message = parent.runs.get()

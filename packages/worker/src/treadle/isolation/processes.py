@@ -16,6 +16,7 @@ from treadle.isolation.lease_killer import LeaseKiller
 from treadle.isolation.threads import lacking
 from treadle.settings import SECRET_VARIABLES
 from treadle.tasks.definition import Task
+from treadle.values import said_by
 
 
 class ChildDied(TreadleError):
@@ -84,13 +85,16 @@ class Child:
     async def run(self, message: pipes.Message, on_message: Callable[["Child", pipes.Message], None]) -> dict[str, Any]:
         """Send the child a run and return its ending; `on_message` is called with all that it says until then.
 
-        Raises `ChildDied` when the process ends before the run does; the message names its exit code or signal.
+        Raises `ChildDied` when the process ends before the run does; the message names its exit code or signal. Raises
+        `Lacking` when the process had not what it takes to begin.
         """
         self.send(message)
         watching = asyncio.create_task(self._end_with_process())
         try:
             while True:
                 answer = await pipes.read(self._reader)
+                if "lacks" in answer:
+                    raise lacking("a process", answer["lacks"])
                 if "end" in answer:
                     ending: dict[str, Any] = answer["end"]
                     return ending
@@ -156,14 +160,14 @@ class Children:
     async def take(self) -> Child:
         """Return an idle child, or start one; the caller gives it back, or ends it.
 
-        Raises `ChildDied` when all were ended meanwhile, and `Intermittent` where the system starts none.
+        Raises `ChildDied` when all were ended meanwhile, and `Lacking` where the system starts none.
         """
         if self._idle:
             return self._idle.pop()
         try:
             child = await Child.start()
         except OSError as error:
-            raise lacking("a process", error) from error
+            raise lacking("a process", said_by(error)) from error
         self._all.add(child)
         if self._is_closed:
             await self.end(child)
@@ -173,6 +177,13 @@ class Children:
     def give_back(self, child: Child) -> None:
         """Keep a child whose task ended well for the next one."""
         self._idle.append(child)
+
+    async def end_idle(self) -> bool:
+        """End those that wait for a task, for others need what they take; return whether there were any."""
+        idle, self._idle = self._idle, []
+        for child in idle:
+            await self.end(child)
+        return bool(idle)
 
     async def end(self, child: Child) -> None:
         """End a child that was killed or left its task undone."""

@@ -16,7 +16,7 @@ def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[An
     Cancelling the future doesn't stop the thread: nothing can. Threads are as many as the worker's concurrency, and
     starting one takes some 50 microseconds, which no pool would make up for.
 
-    Raises `Intermittent` where the system starts none.
+    Raises `Lacking` where the system starts none.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -47,15 +47,18 @@ def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[An
     try:
         threading.Thread(target=work, name=name, daemon=True).start()
     except RuntimeError as error:
-        raise lacking("a thread", error) from error
+        raise lacking("a thread", said_by(error)) from error
     return future
 
 
-def lacking(what: str, error: Exception) -> Intermittent:
-    """Return how a run ends whose code could not begin, for this machine has not what it takes: another one may."""
-    return Intermittent(
-        f"the worker could not start {what} for it ({said_by(error)}): raise its limits (`ulimit`), or lower its"
-        " concurrency"
+class Lacking(Intermittent):
+    """A run's code could not begin, for this machine has not what it takes: later it may have, or another one."""
+
+
+def lacking(what: str, why: str) -> Lacking:
+    """Return how a run ends for whose code the system has no thread, or no process; `why` is what it said."""
+    return Lacking(
+        f"the worker could not start {what} for the task ({why}): raise its limits (`ulimit`), or lower its concurrency"
     )
 
 

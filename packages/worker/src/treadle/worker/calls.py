@@ -32,7 +32,7 @@ from treadle.tasks.content import Content
 from treadle.tasks.context import Context, Level, Port, check_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
-from treadle.tasks.outcomes import Intermittent, Suspend
+from treadle.tasks.outcomes import Suspend
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.log_lines import bound_now
 from treadle.worker.credentials import Credentials
@@ -40,6 +40,7 @@ from treadle.worker.lease import Held, Leases
 from treadle.worker.middleware import Middleware, RaisedInProcess, chained
 from treadle.worker.ports import LoopPort, MiddlewarePort, ThreadPort
 from treadle.worker.reports import Reporter
+from treadle.worker.room import Ended, Room
 from treadle.worker.steps import StepKeeper
 from treadle.worker.stopping import check_ours, log_end, stopped
 from treadle.worker.timing import Timing
@@ -52,9 +53,6 @@ STUBBORN = 5.0
 
 COOPERATE = 2.0
 """Seconds that a child process gets to stop by itself when it is paused or its worker ends; then it is killed."""
-
-Ended = tuple[Ending, BaseException | None]
-"""The report of code that ended, and what it raised."""
 
 
 class Caller:
@@ -87,6 +85,7 @@ class Caller:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._children = Children()
+        self._room = Room(self._children)
         self.stuck = 0
         """Runs whose code goes on although their failure was told: each keeps its slot."""
         self.is_ending = False
@@ -124,11 +123,14 @@ class Caller:
             # Each run is a task of the loop, whose context is its own.
             output.current.set(output.Output(held.key, partial(self._say, held.key)))
         try:
-            if isolation == "process":
-                code = partial(self._in_process, held, task, timing)
-            else:
+            if isolation != "process":
                 timing.begin()
-                code = partial(self._in_thread if isolation == "thread" else self._in_loop, held, task, arguments)
+            if isolation == "process":
+                code = partial(self._room.run, held, timing, partial(self._in_process, held, task, timing))
+            elif isolation == "thread":
+                code = partial(self._room.run, held, timing, partial(self._in_thread, held, task, arguments))
+            else:
+                code = partial(self._in_loop, held, task, arguments)
             ending, error = await (self._around(held, task, code) if self._middleware else code())
         finally:
             timing.end()
@@ -241,10 +243,7 @@ class Caller:
     async def _in_thread(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
         context = self._context(held, self._port(ThreadPort, held), is_async=False)
         first = (context,) if task.signature.wants_context else ()
-        try:
-            future = call_in_thread(lambda: task.function(*first, **arguments), f"treadle-{task.job.name}")
-        except Intermittent as lacks:
-            return endings.raised(lacks), lacks
+        future = call_in_thread(lambda: task.function(*first, **arguments), f"treadle-{task.job.name}")
 
         def stop() -> None:
             context.stop()
@@ -265,7 +264,7 @@ class Caller:
     async def _in_process(self, held: Held, task: Task[..., Any], timing: Timing) -> Ended:
         try:
             child = await self._children.take()
-        except (ChildDied, Intermittent) as died:
+        except ChildDied as died:
             return endings.raised(died), died
 
         def stop() -> None:

@@ -77,7 +77,7 @@ class Held:
         """What the code and the middleware around it have used."""
         self.stop: Stop | None = None
         """Why the code is to stop; None while it may go on."""
-        self.stop_code: Callable[[], None] | None = None
+        self.stop_code: Callable[[], object] | None = None
         """Stops the code as well as its kind can be stopped; set while it runs."""
         self.kill: Callable[[], None] | None = None
         """Ends a child process at once, from any thread."""

@@ -5,6 +5,7 @@ import logging
 
 from treadle.errors import StaleRun, problem_named
 from treadle.isolation.processes import ChildDied
+from treadle.isolation.threads import Lacking
 from treadle.tasks import endings
 from treadle.tasks.endings import Ending
 from treadle.tasks.outcomes import Interrupted, Suspend
@@ -13,7 +14,7 @@ from treadle.worker.middleware import RaisedInProcess
 
 log: logging.Logger = logging.getLogger("treadle.worker")
 
-_QUIET = (asyncio.CancelledError, Interrupted, StaleRun, Suspend, ChildDied, RaisedInProcess)
+_QUIET = (asyncio.CancelledError, Interrupted, StaleRun, Suspend, ChildDied, Lacking, RaisedInProcess)
 """What code that stops as it was told to ends with."""
 
 

@@ -22,7 +22,10 @@ class Timing:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(timeout, self._leases.stop_run, self._held, "timeout")
 
-    def end(self) -> None:
-        """Stop counting."""
-        if self._timer is not None:
-            self._timer.cancel()
+    def end(self) -> bool:
+        """Stop counting; return whether it was counted."""
+        if self._timer is None:
+            return False
+        self._timer.cancel()
+        self._timer = None
+        return True

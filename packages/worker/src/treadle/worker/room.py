@@ -1,0 +1,101 @@
+"""Room at the system: code for which it has no thread or process waits until something of this worker has ended."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from treadle.isolation.processes import Children
+from treadle.isolation.threads import Lacking
+from treadle.tasks import endings
+from treadle.tasks.endings import Ending
+from treadle.worker.lease import Held
+from treadle.worker.timing import Timing
+
+log: logging.Logger = logging.getLogger("treadle.worker")
+
+Ended = tuple[Ending, BaseException | None]
+"""The report of code that ended, and what it raised."""
+
+
+class Room:
+    """Has code begun in threads and processes, as many as the system allows, which may be fewer than the concurrency.
+
+    What finds no room waits here, first come, first served, and its task is charged nothing: put back, it would come
+    here again at once, and spend its requeues. Only where no other code of this worker has any is it put back.
+    """
+
+    def __init__(self, children: Children) -> None:
+        self._children = children
+        self._begun = 0
+        """Codes that have room, or are looking for it."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_told = False
+
+    async def run(self, held: Held, timing: Timing, code: Callable[[], Awaitable[Ended]]) -> Ended:
+        """Call the code, which raises `Lacking` where it could not begin, until it could, and return how it ended."""
+        while True:
+            self._begun += 1
+            try:
+                ended = await code()
+            except Lacking as lacks:
+                error = lacks
+            except BaseException:
+                self._end()
+                raise
+            else:
+                self._end()
+                return ended
+            self._begun -= 1
+            if await self._children.end_idle():
+                continue
+            if self._begun and held.stop is None:
+                self._tell(error)
+                await self._wait(held, timing)
+                if held.stop is None:
+                    continue
+            # Whoever is next sees for itself whether anything is left to wait for.
+            self._wake()
+            return endings.raised(error), error
+
+    def _end(self) -> None:
+        self._begun -= 1
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if _take(turn):
+                return
+
+    async def _wait(self, held: Held, timing: Timing) -> None:
+        """Wait for room, or until the run is told to stop; its timeout does not count meanwhile."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        stop = held.stop_code
+        held.stop_code = partial(_take, turn)
+        counts = timing.end()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self._wake()
+            raise
+        finally:
+            held.stop_code = stop
+            if counts:
+                timing.begin()
+
+    def _tell(self, error: Lacking) -> None:
+        if not self._is_told:
+            self._is_told = True
+            log.warning("%s; %d run, and what else is claimed waits until one of them has ended", error, self._begun)
+
+
+def _take(turn: "asyncio.Future[None]") -> bool:
+    """Let who waits go on; return whether it still waited."""
+    if turn.done():
+        return False
+    turn.set_result(None)
+    return True
