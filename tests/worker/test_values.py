@@ -238,6 +238,31 @@ async def test_what_is_too_large_for_the_server_fails_alone(tmp_path: Any) -> No
     assert after == 2
 
 
+async def test_log_lines_are_sent_as_the_server_takes_them_and_one_that_it_does_not_take_is_told(
+    tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lines of a run that was over when they were refused were lost without a word."""
+
+    @task
+    async def talks(ctx: Context) -> None:
+        for n in range(300):
+            ctx.log(f"{n}".ljust(1_000))
+        ctx.log("x" * 200_000)
+
+    async with (
+        serve(data_dir=tmp_path, max_body_bytes=100_000) as server,
+        Client(server.url, server.token) as client,
+        working_at(server.url, server.token or "", talks),
+    ):
+        handle = await client.submit(talks.bind())
+        await handle.result(timeout=20)
+        kept = [int(line.message) for line in await client.logs(handle.id)]
+
+    assert kept == list(range(300))
+    [said] = [record.getMessage() for record in caplog.records if "was refused" in record.getMessage()]
+    assert said.startswith(f"task {handle.id}: its logs report of a line of 200,000 characters was refused: ")
+
+
 async def test_bytes_come_back_as_they_were(client: Client, working: Working) -> None:
     """N1: results hold them in base64, as arguments do, whether they are text or not."""
     async with working(echoes_bytes, echoes_pages):

@@ -10,7 +10,7 @@ import pytest
 from treadle.errors import ConnectionLost, PayloadTooLarge, StaleRun, StoreUnavailable, ValidationFailed, problem_named
 from treadle.values import LONGEST_TEXT
 from treadle.worker import reports
-from treadle.worker.reports import KEPT_LINES, MUCH, Answer, ReportData, Reporter
+from treadle.worker.reports import KEPT_LINES, MUCH, Answer, ReportData, Reporter, name_of
 
 pytestmark = pytest.mark.anyio
 
@@ -196,6 +196,35 @@ async def test_long_lines_are_left_out_and_counted_before_they_are_a_request_tha
         assert await reporter.flushed(5)
 
     assert [line["message"][:10].strip("\x1b") for line in lines] == ["99 lines w", "99"]
+
+
+async def test_lines_that_are_too_much_for_the_server_go_in_parts_each_once_and_one_that_is_alone_is_refused() -> None:
+    """They were lost together, and of a run that was over without a word."""
+    lines: list[str] = []
+    is_cut = False
+
+    def send(reports: list[ReportData]) -> list[int]:
+        nonlocal is_cut
+        said = [line["message"] for report in reports for line in report.get("lines", ())]
+        if sum(map(len, said)) > 100:
+            raise PayloadTooLarge(problem_named("payload-too-large", "send less at a time"))
+        if "line 9" in said and not is_cut:
+            is_cut = True
+            raise ConnectionLost("gone")
+        lines.extend(said)
+        return [200] * len(reports)
+
+    async with reporting(send) as (reporter, answered):
+        for number in range(40):
+            reporter.line(("t", 0), f"line {number}" if number != 20 else "x" * 101, "info")
+        reporter.add({**REF, "kind": "completed"})
+        assert await reporter.flushed(5)
+
+    assert lines == [f"line {number}" for number in range(40) if number != 20]
+    assert [(name_of(report), answer["status"]) for report, answer in answered] == [
+        ("logs report of a line of 101 characters", 413),
+        ("completed report", 200),
+    ]
 
 
 async def test_as_many_requests_are_under_way_as_the_server_says_each_of_much_that_depends_on_nothing() -> None:

@@ -19,7 +19,7 @@ from treadle.transport.retries import delays
 from treadle.worker.config import Lifespan
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Leases
-from treadle.worker.reports import ENDS, Answer, ReportData, Reporter
+from treadle.worker.reports import ENDS, Answer, ReportData, Reporter, name_of
 from treadle.worker.runner import Runner
 from treadle.worker.watchdog import Watchdog
 
@@ -209,7 +209,7 @@ class Executor:
         held = self._leases.held.get(key)
         status, is_end = answer["status"], report["kind"] in ENDS
         if status in {413, 422} and report["kind"] not in {"stopped", "exception"}:
-            log.error("task %s: its %s report was refused: %s", key[0], report["kind"], answer.get("detail"))
+            log.error("task %s: its %s was refused: %s", key[0], name_of(report), answer.get("detail"))
             if is_end:
                 ref = {"task_id": key[0], "run_id": key[1]}
                 self._reporter.add({**ref, **endings.refused(report["kind"], answer.get("detail"))})

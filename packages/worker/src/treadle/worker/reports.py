@@ -13,6 +13,7 @@ from treadle.errors import (
     ConnectionFailed,
     InternalServerError,
     InvalidArguments,
+    PayloadTooLarge,
     ProblemError,
     StoreUnavailable,
     TooManyRequests,
@@ -251,11 +252,18 @@ class Reporter:
             raise
         except (ProblemError, InvalidArguments) as error:
             # One bad report refuses the batch: each is sent alone, and the bad one is answered here.
+            if len(batch) == 1 and isinstance(error, PayloadTooLarge):
+                batch[:] = _halves(batch[0])
             if len(batch) == 1:
                 self._pass_on(batch, [_refused(batch[0].report, error)])
                 return
             while batch:
-                await self._deliver(batch[:1])
+                first = batch[:1]
+                try:
+                    await self._deliver(first)
+                except BaseException:
+                    batch[:1] = first
+                    raise
                 del batch[0]
         else:
             self._pass_on(batch, answers)
@@ -316,6 +324,22 @@ class Reporter:
         said: ReportData = {"task_id": key[0], "run_id": key[1], "kind": "logs", "lines": lines}
         if lines and (sealed := self._seal(said)) is not None:
             self._put(sealed)
+
+
+def _halves(entry: _PendingReport) -> list[_PendingReport]:
+    """Return log lines that are too many for the server in two reports; what can't be divided stays as it is."""
+    lines = entry.report.get("lines", ())
+    if len(lines) < 2:
+        return [entry]
+    half = len(lines) // 2
+    return [_PendingReport(entry.number, entry.report | {"lines": some}, None) for some in (lines[:half], lines[half:])]
+
+
+def name_of(report: ReportData) -> str:
+    """Return what a log calls a report: its kind, and the length of a line that it says."""
+    lines = report.get("lines", ())
+    said = f" of a line of {sum(len(line['message']) for line in lines):,} characters" if len(lines) == 1 else ""
+    return f"{report['kind']} report{said}"
 
 
 def _resolve(future: "asyncio.Future[None]", answer: Answer) -> None:

@@ -30,7 +30,7 @@ from treadle.worker.guarded_group import GuardedGroup
 from treadle.worker.lease import Leases
 from treadle.worker.lifespan import Cuttable, LifespanCut
 from treadle.worker.limits import warn_of_others
-from treadle.worker.reports import ENDS, Answer, ReportData, Reporter
+from treadle.worker.reports import ENDS, Answer, ReportData, Reporter, name_of
 from treadle.worker.runner import Runner
 from treadle.worker.sealing import RunSealing
 from treadle.worker.uploads import Uploader
@@ -288,13 +288,13 @@ class WorkerRun:
     def _on_answer(self, report: ReportData, answer: Answer) -> None:
         """A report that ends a run was answered, or another one was refused."""
         held = self._leases.held.get((report["task_id"], report["run_id"]))
-        if held is None:
-            return
         status, is_end = answer["status"], report["kind"] in ENDS
         if status in {413, 422} and report["kind"] not in {"stopped", "exception"}:
-            log.error("task %s: its %s report was refused: %s", held.key[0], report["kind"], answer.get("detail"))
-            if is_end:
+            log.error("task %s: its %s was refused: %s", report["task_id"], name_of(report), answer.get("detail"))
+            if held is not None and is_end:
                 self._reporter.add({**held.ref, **endings.refused(report["kind"], answer.get("detail"))})
+            return
+        if held is None:
             return
         if status != 200:
             log.info("task %s, run %s, is no longer ours: %s", *held.key, answer.get("detail"))
