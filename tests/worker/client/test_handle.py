@@ -3,14 +3,16 @@
 import asyncio
 import pickle
 from datetime import timedelta
+from inspect import signature
 from math import inf, nan
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from treadle import Client, Options, SyncClient, WaitTimeout, task
-from treadle.errors import InvalidArguments
+from treadle.errors import InvalidArguments, ProblemError
 from treadle.ids import new_task_id
 from treadle.testing.inline import InlineWorker
 
@@ -61,6 +63,58 @@ async def test_a_task_is_found_by_its_id_as_databases_and_frameworks_give_it(tre
 
         assert await client.handle(given(handle.id)).result(5) == 8
         assert await client.expect(given(handle.id)).result(5) == 8
+
+
+ASKED_BY_ID = sorted(
+    name
+    for name in dir(Client)
+    if not name.startswith("_")
+    and callable(method := getattr(Client, name))
+    and signature(method).parameters.keys() & {"task_id", "flow_id", "worker_id", "token_id"}
+)
+
+
+@pytest.mark.parametrize("method", ASKED_BY_ID)
+async def test_whatever_takes_an_id_takes_it_as_databases_and_frameworks_give_it(
+    treadle_server: Any, tmp_path: Path, method: str
+) -> None:
+    """What made a path of it raised a TypeError about bytes."""
+    text = new_task_id()
+    more = {"name": "a", "to": tmp_path}
+    wanted = {name: more[name] for name in signature(getattr(Client, method)).parameters if name in more}
+
+    async def said(given: Any) -> str:
+        async with Client(treadle_server.url, treadle_server.token) as client:
+            if method in {"handle", "expect", "ending"}:
+                found = getattr(client, method)(given)
+                assert found is client.ending(text) if method == "ending" else found.id == text
+                return text
+            with pytest.raises(ProblemError) as refused:
+                await getattr(client, method)(given, **wanted)
+        return str(refused.value)
+
+    def said_to_sync(given: Any) -> str:
+        with SyncClient(treadle_server.url, treadle_server.token) as client, pytest.raises(ProblemError) as refused:
+            getattr(client, method)(given, **wanted)
+        return str(refused.value)
+
+    answer = await said(text)
+    assert await said(UUID(text)) == answer
+    if method not in {"handle", "expect", "ending"}:
+        assert await asyncio.to_thread(said_to_sync, UUID(text)) == answer
+
+
+async def test_lists_take_uuids_where_ids_are_meant(treadle_server: Any) -> None:
+    async with Client(treadle_server.url, treadle_server.token) as client:
+        handle = await client.submit(double.bind(1))
+        await asyncio.to_thread(_work, treadle_server)
+
+        [task] = (await client.list(id=UUID(handle.id))).items
+        [run] = await client.runs(handle.id)
+        assert run.worker_id is not None
+        by_worker = (await client.list(worker=UUID(run.worker_id))).items
+        acted = await client.act("rerun", ids=[UUID(handle.id)])
+    assert (task.id, acted.changed, handle.id in {one.id for one in by_worker}) == (handle.id, 1, True)
 
 
 async def test_options_take_uuids_where_ids_are_meant(treadle_server: Any) -> None:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -127,7 +128,7 @@ async def test_f6_refused_rows_are_listed_tried_again_and_dropped(shop: AsyncEng
 
     async with shop.begin() as connection:
         assert await connection.run_sync(outbox.drop, [second, third]) == 1
-        assert await connection.run_sync(outbox.retry, [first]) == 1
+        assert await connection.run_sync(outbox.retry, [UUID(first)]) == 1
         assert await connection.run_sync(outbox.retry, None) == 0
     await alter(shop, first, job="@global:tasks:note")
     assert (await Relay(shop, client=client).run_once()).handed == 2

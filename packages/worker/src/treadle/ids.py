@@ -1,9 +1,9 @@
-"""New ids: UUIDv7, so that they sort by the time they were made; and what names a run."""
+"""Ids: new ones (UUIDv7, so that they sort by the time they were made), those that are given, and what names a run."""
 
 from collections.abc import Callable
 from functools import cache
 
-from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.ids import GivenId, TaskId, WorkerId
 
 RunKey = tuple[str, int]
 """A task's id and its run's number: what fences every report."""
@@ -20,6 +20,11 @@ def _uuid7() -> Callable[[], object]:
     from uuid_utils import uuid7
 
     return uuid7
+
+
+def id_text(given: GivenId) -> str:
+    """Return an id as the server writes it, and tells of it by."""
+    return str(given).lower()
 
 
 def new_claim_key() -> str:

@@ -1,10 +1,10 @@
 """What a client does for the server's upkeep: removal of ended tasks, and webhooks."""
 
-import builtins
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from treadle.client.requests import Listing, Requester
+from treadle.wire.ids import GivenId
 from treadle.wire.names import path_part
 from treadle.wire.prune import PruneAnswer
 from treadle.wire.webhooks import DeliveryItem, Redelivered, WebhookItem
@@ -83,10 +83,10 @@ class Admin(Requester):
         return self._list(DeliveryItem, f"{_path(room, name)}/deliveries", limit, offset, params={"state": state})
 
     async def redeliver(
-        self, name: str, ids: "builtins.list[str] | None" = None, *, room: str = "@global"
+        self, name: str, ids: "Sequence[GivenId] | None" = None, *, room: str = "@global"
     ) -> Redelivered:
         """Try dead deliveries again, at once: those named, or all; raises `WebhookNotFound`."""
-        body = {} if ids is None else {"ids": ids}
+        body = {} if ids is None else {"ids": list(ids)}
         return Redelivered.model_validate(await self.request("POST", f"{_path(room, name)}/redeliver", body))
 
 

@@ -26,6 +26,7 @@ from treadle.encryption.fields import opened_texts
 from treadle.encryption.sealer import Sealer
 from treadle.errors import Forbidden, InvalidArguments, InvalidPayload, JobNotFound, NoClient
 from treadle.forks import process_number
+from treadle.ids import id_text
 from treadle.transport.bearer import Bearer, TokenSource, bearer_of
 from treadle.values import plain_request
 from treadle.wire.ids import GivenId
@@ -254,12 +255,12 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         self._names.compare([registered])
         return JobItem.model_validate(registered)
 
-    async def runs(self, task_id: str) -> list[RunItem]:
+    async def runs(self, task_id: GivenId) -> list[RunItem]:
         """Return the attempts at a task, first to last; raises `TaskNotFound`."""
         answer = await self.call("runs", {"id": task_id})
         return [RunItem.model_validate(opened_texts(self.sealer, item)) for item in answer["items"]]
 
-    async def logs(self, task_id: str) -> list[LogItem]:
+    async def logs(self, task_id: GivenId) -> list[LogItem]:
         """Return the last 1,000 lines that a task's code logged, first to last; raises `TaskNotFound`."""
         answer = await self.call("logs", {"id": task_id})
         return [LogItem.model_validate(opened_texts(self.sealer, item)) for item in answer["items"]]
@@ -269,9 +270,9 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         answer: dict[str, Any] = await self.call("ping")
         return answer
 
-    def ending(self, task_id: str, *, is_coming: bool = False) -> "asyncio.Future[RawTask]":
+    def ending(self, task_id: GivenId, *, is_coming: bool = False) -> "asyncio.Future[RawTask]":
         """Return the future of a task's end, in the client's loop; the server is asked to push. Raises `NoClient`."""
-        return self.opening().waiters.wait(task_id, is_coming=is_coming)
+        return self.opening().waiters.wait(id_text(task_id), is_coming=is_coming)
 
     async def _wanted_by(self, job: str, room: str, payload: Mapping[str, Any], *, of: str | None) -> Mapping[str, Any]:
         async def read(job: str, room: str) -> JobItem:

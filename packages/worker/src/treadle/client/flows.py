@@ -3,6 +3,7 @@
 from treadle.client.requests import Listing, Requester
 from treadle.wire.bulk import BulkResult
 from treadle.wire.flows import FlowItem, FlowView
+from treadle.wire.ids import GivenId
 from treadle.wire.names import path_part
 
 
@@ -16,32 +17,32 @@ class Flows(Requester):
         """Return the flows that are read, newest first, or those that are seen from a room."""
         return self._list(FlowItem, "/v1/flows", limit, offset, params=None if room is None else {"room": room})
 
-    async def flow(self, flow_id: str) -> FlowView:
+    async def flow(self, flow_id: GivenId) -> FlowView:
         """Return a flow: its counts, its first 2,000 tasks, and what they wait for; raises `FlowNotFound`."""
         return FlowView.model_validate(await self.request("GET", _path(flow_id)))
 
-    async def cancel_flow(self, flow_id: str) -> BulkResult:
+    async def cancel_flow(self, flow_id: GivenId) -> BulkResult:
         """Cancel the open tasks of a flow; what became of each is in the answer. Raises `FlowNotFound`."""
         return await self._steer(flow_id, "cancel")
 
-    async def pause_flow(self, flow_id: str) -> BulkResult:
+    async def pause_flow(self, flow_id: GivenId) -> BulkResult:
         """Pause the tasks of a flow that wait or run. Raises as `cancel_flow`."""
         return await self._steer(flow_id, "pause")
 
-    async def resume_flow(self, flow_id: str) -> BulkResult:
+    async def resume_flow(self, flow_id: GivenId) -> BulkResult:
         """Let the paused tasks of a flow go on. Raises as `cancel_flow`."""
         return await self._steer(flow_id, "resume")
 
-    async def rerun_failed(self, flow_id: str) -> BulkResult:
+    async def rerun_failed(self, flow_id: GivenId) -> BulkResult:
         """Run the failed tasks of a flow again, and put back those that were cancelled because of them.
 
         Raises as `cancel_flow`.
         """
         return await self._steer(flow_id, "rerun-failed")
 
-    async def _steer(self, flow_id: str, verb: str) -> BulkResult:
+    async def _steer(self, flow_id: GivenId, verb: str) -> BulkResult:
         return BulkResult.model_validate(await self.request("POST", f"{_path(flow_id)}/{verb}"))
 
 
-def _path(flow_id: str) -> str:
+def _path(flow_id: GivenId) -> str:
     return f"/v1/flows/{path_part(flow_id)}"

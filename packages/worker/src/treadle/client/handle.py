@@ -16,6 +16,7 @@ from treadle.client.options import TaskEdits, duration
 from treadle.client.requests import task_of
 from treadle.client.results import RawTask
 from treadle.errors import InvalidArguments, TaskCancelled, TaskFailed, TreadleError, WaitTimeout
+from treadle.ids import id_text
 from treadle.values import brief
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.ids import GivenId, TaskId
@@ -43,8 +44,7 @@ class TaskHandle(Generic[R_co]):
         item: "Mapping[str, Any] | None" = None,
         is_coming: bool = False,
     ) -> None:
-        # As the server writes it, and tells of it by.
-        self.id: TaskId = TaskId(str(task_id).lower())
+        self.id: TaskId = TaskId(id_text(task_id))
         self._client = client
         self._returns = returns
         self._submitted = submitted

@@ -11,6 +11,7 @@ from treadle.client.requests import Listing, Requester
 from treadle.encryption.fields import opened_task
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.filters import TaskFilter
+from treadle.wire.ids import GivenId
 from treadle.wire.jobs import JobItem
 from treadle.wire.names import path_part
 from treadle.wire.pages import Page
@@ -36,9 +37,9 @@ class Queries(Requester):
         status: "Status | str | builtins.list[Status] | None" = None,
         job: str | None = None,
         target: str | None = None,
-        worker: str | None = None,
+        worker: GivenId | None = None,
         tag: "str | builtins.list[str] | None" = None,
-        id: str | None = None,  # noqa: A002 - the wire's name
+        id: GivenId | None = None,  # noqa: A002 - the wire's name
         text: str | None = None,
         limit: int | None = None,
         offset: int = 0,
@@ -86,7 +87,7 @@ class Queries(Requester):
         path = "/v1/workers" if room is None else f"/v1/rooms/{path_part(room)}/workers"
         return self._list(WorkerItem, path, limit, offset)
 
-    async def worker(self, worker_id: str) -> WorkerItem:
+    async def worker(self, worker_id: GivenId) -> WorkerItem:
         """Return one worker; raises `WorkerNotFound`."""
         return WorkerItem.model_validate(await self.request("GET", f"/v1/workers/{path_part(worker_id)}"))
 
@@ -108,7 +109,7 @@ class Queries(Requester):
         path = f"/v1/rooms/{path_part(room)}/targets/{path_part(name)}"
         return TargetItem.model_validate(await self.request("GET", path))
 
-    async def artifacts(self, task_id: str, *, run: int | None = None) -> "builtins.list[ArtifactItem]":
+    async def artifacts(self, task_id: GivenId, *, run: int | None = None) -> "builtins.list[ArtifactItem]":
         """Return all that the task's runs, or one of them, have stored: the last run's first, each run's by name.
 
         Raises `TaskNotFound`.
@@ -122,7 +123,9 @@ class Queries(Requester):
             if not page.items or len(found) >= page.total:
                 return found
 
-    async def download(self, task_id: str, name: str, to: "str | os.PathLike[str]", *, run: int | None = None) -> Path:
+    async def download(
+        self, task_id: GivenId, name: str, to: "str | os.PathLike[str]", *, run: int | None = None
+    ) -> Path:
         """Save an artifact of the last run that has it, or of `run`, as a file, or in a directory that there is.
 
         The file appears when it is whole and its digest is the one that was stored. Raises `ArtifactNotFound`,
@@ -170,7 +173,7 @@ class Queries(Requester):
             body["expires_at"] = expires_at
         return NewToken.model_validate(await self.request("POST", "/v1/tokens", body))
 
-    async def revoke_token(self, token_id: str) -> None:
+    async def revoke_token(self, token_id: GivenId) -> None:
         """Revoke a token, by its id; superusers only."""
         await self.request("DELETE", f"/v1/tokens/{path_part(token_id)}")
 

@@ -7,9 +7,10 @@ from treadle.client.options import wire_edits
 from treadle.client.requests import Requester, task_of
 from treadle.encryption.fields import SAID, opened_step, sealed_message, sealed_words
 from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
-from treadle.ids import new_message_id
+from treadle.ids import id_text, new_message_id
 from treadle.values import plain_request
 from treadle.wire.bulk import BulkResult
+from treadle.wire.ids import GivenId
 from treadle.wire.jobs import JobItem
 from treadle.wire.names import path_part
 from treadle.wire.options import TaskEdits
@@ -21,11 +22,11 @@ from treadle.wire.transitions import LEADS_TO, Action
 class Steering(Requester):
     """The part of `Client` that changes tasks. Every method raises `ConnectionFailed` and a `ProblemError`."""
 
-    async def get(self, task_id: str) -> TaskItem:
+    async def get(self, task_id: GivenId) -> TaskItem:
         """Return a task as it is now; raises `TaskNotFound`."""
         return task_of(self.sealer, await self.call("get", {"id": task_id}))
 
-    async def cancel(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
+    async def cancel(self, task_id: GivenId, *, if_version: int | None = None) -> TaskItem:
         """Cancel a task, at once, and return it as it is then.
 
         Raises `TaskNotFound`, `InvalidTaskTransition` when it has ended, and `TaskConflict` when `if_version` is given
@@ -33,18 +34,18 @@ class Steering(Requester):
         """
         return await self._act(task_id, "cancel", if_version=if_version)
 
-    async def pause(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
+    async def pause(self, task_id: GivenId, *, if_version: int | None = None) -> TaskItem:
         """Pause a task; a running one stops when its worker has stopped the code. Raises as `cancel`."""
         return await self._act(task_id, "pause", if_version=if_version)
 
-    async def resume(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
+    async def resume(self, task_id: GivenId, *, if_version: int | None = None) -> TaskItem:
         """Let a paused or failed task go on from its checkpoint.
 
         Raises as `cancel`, and `InvalidTaskTransition` also when another open task holds its unique key.
         """
         return await self._act(task_id, "resume", if_version=if_version)
 
-    async def rerun(self, task_id: str, *, from_step: str | None = None, if_version: int | None = None) -> TaskItem:
+    async def rerun(self, task_id: GivenId, *, from_step: str | None = None, if_version: int | None = None) -> TaskItem:
         """Run an ended task again from its start: without its steps, messages and checkpoint.
 
         With `from_step` the first step of that name and all that were kept after it are done again; those before it
@@ -53,7 +54,7 @@ class Steering(Requester):
         """
         return await self._act(task_id, "rerun", from_step=from_step, if_version=if_version)
 
-    async def send(self, task_id: str, name: str, data: Any = None, *, id: str | None = None) -> MessageItem:  # noqa: A002
+    async def send(self, task_id: GivenId, name: str, data: Any = None, *, id: GivenId | None = None) -> MessageItem:  # noqa: A002
         """Send a task a message (JSON) for `ctx.receive(name)`; one that waits for it goes on.
 
         The same `id` twice, of one task and name, is one message; left out, it is made here. Of an encrypted task the
@@ -63,18 +64,18 @@ class Steering(Requester):
         """
         body = {**plain_request("send", {"data": data}), "id": id or new_message_id()}
         if data is not None and self.sealer.has_codec and (await self.get(task_id)).encrypted:
-            body = sealed_message(self.sealer, task_id, name, body)
+            body = sealed_message(self.sealer, id_text(task_id), name, body)
         sent = {"task_id": task_id, "name": name, **body}
         return MessageItem.model_validate(await self.call("send", sent, resend=True))
 
-    async def steps(self, task_id: str) -> list[StepItem]:
+    async def steps(self, task_id: GivenId) -> list[StepItem]:
         """Return the steps that a task keeps, in the order in which they were kept; raises `TaskNotFound`."""
         path = f"/v1/tasks/{path_part(task_id)}/steps"
         return [step async for step in self._list(StepItem, path, None, 0, opened=opened_step)]
 
     async def resolve(
         self,
-        task_id: str,
+        task_id: GivenId,
         *,
         status: str = "completed",
         result: Any = None,
@@ -89,7 +90,9 @@ class Steering(Requester):
         said = await self._sealed(task_id, {"result": result, "error": error})
         return await self._act(task_id, "resolve", status=status, if_version=if_version, **said)
 
-    async def edit(self, /, task_id: str, *, if_version: int | None = None, **changes: Unpack[TaskEdits]) -> TaskItem:
+    async def edit(
+        self, /, task_id: GivenId, *, if_version: int | None = None, **changes: Unpack[TaskEdits]
+    ) -> TaskItem:
         """Change a task that doesn't run yet: its payload, its checkpoint, and all that `Options` says but its id.
 
         None takes away what a task need not have, such as `timeout`, `target` or `unique_key`. The payload and
@@ -124,21 +127,21 @@ class Steering(Requester):
     async def _act_on_many(self, action: Action, which: dict[str, Any]) -> BulkResult:
         return BulkResult.model_validate(await self.call("actions", {"action": action, **which}, resend=False))
 
-    async def _sealed(self, task_id: str, fields: dict[str, Any]) -> dict[str, Any]:
+    async def _sealed(self, task_id: GivenId, fields: dict[str, Any]) -> dict[str, Any]:
         """Return what is said of a task, sealed as the task wants it; which is asked only where there are keys."""
         if not self.sealer.has_codec or all(fields.get(name) is None for name in SAID):
             return fields
         is_encrypted = bool((await self.call("get", {"id": task_id})).get("encrypted"))
         return sealed_words(self.sealer, plain_request("edit", fields)) if is_encrypted else fields
 
-    async def _act(self, task_id: str, action: Action, **fields: Any) -> TaskItem:
+    async def _act(self, task_id: GivenId, action: Action, **fields: Any) -> TaskItem:
         body = {"id": task_id, "action": action, **{name: value for name, value in fields.items() if value is not None}}
         try:
             return task_of(self.sealer, await self.call("action", body, resend=False))
         except ConnectionLost:
             return await self._act_again(task_id, action, body)
 
-    async def _act_again(self, task_id: str, action: Action, body: dict[str, Any]) -> TaskItem:
+    async def _act_again(self, task_id: GivenId, action: Action, body: dict[str, Any]) -> TaskItem:
         """Repeat a verb whose answer was lost; a refusal that the first try explains is no refusal."""
         try:
             return task_of(self.sealer, await self.call("action", body, resend=False))

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, update
 
+from treadle.ids import id_text
 from treadle.outbox.rows import Row, as_row, check_table
 from treadle.outbox.table import TABLE
+from treadle.wire.ids import GivenId
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,14 @@ def listed(connection: Connection, *, waiting: bool = False, limit: int = 50, ta
     return Listed(waits, refusals, [as_row(one) for one in found])
 
 
-def retry(connection: Connection, ids: Collection[str] | None, *, table: Table = TABLE) -> int:
+def retry(connection: Connection, ids: Collection[GivenId] | None, *, table: Table = TABLE) -> int:
     """Have refused rows tried again, those of these tasks or with None all; return how many. Raises `NoOutbox`."""
     check_table(connection, table)
     again = update(table).where(*_refused(table, ids)).values(refused_at=None, problem=None)
     return connection.execute(again).rowcount
 
 
-def drop(connection: Connection, ids: Collection[str] | None, *, table: Table = TABLE) -> int:
+def drop(connection: Connection, ids: Collection[GivenId] | None, *, table: Table = TABLE) -> int:
     """Delete refused rows, those of these tasks or with None all, and return how many. Raises `NoOutbox`.
 
     What still waits is left: it may be with the server already.
@@ -54,6 +56,6 @@ def drop(connection: Connection, ids: Collection[str] | None, *, table: Table = 
     return connection.execute(delete(table).where(*_refused(table, ids))).rowcount
 
 
-def _refused(table: Table, ids: Collection[str] | None) -> list[ColumnElement[bool]]:
+def _refused(table: Table, ids: Collection[GivenId] | None) -> list[ColumnElement[bool]]:
     refused = table.c.refused_at.is_not(None)
-    return [refused] if ids is None else [refused, table.c.id.in_(sorted(ids))]
+    return [refused] if ids is None else [refused, table.c.id.in_(sorted(map(id_text, ids)))]

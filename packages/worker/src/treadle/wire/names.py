@@ -3,6 +3,7 @@
 import re
 from typing import Annotated, NamedTuple
 from urllib.parse import quote
+from uuid import UUID
 
 from pydantic import AfterValidator
 
@@ -72,8 +73,9 @@ def parse_job_name(full_name: str) -> JobName:
         raise InvalidJobName(f"{full_name!r} is not a job's full name: {error}") from None
 
 
-def path_part(text: str) -> str:
-    """Return a name as it stands in a path; `.` and `..` as no client takes them for a way through the folders."""
+def path_part(given: str | UUID) -> str:
+    """Return a name or id as it stands in a path; `.` and `..` as no client takes them for a way through folders."""
+    text = str(given)
     return "%2E" * len(text) if text in {".", ".."} else quote(text, safe="@:")
 
 
