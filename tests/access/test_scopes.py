@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle_server.access.principal import Principal
-from treadle_server.access.rights import plain_user_may
+from treadle_server.access.rights import claim_task, plain_user_may
 from treadle_server.access.scopes import (
     LONGEST_SCOPE,
     MOST_SCOPES,
+    check_new,
     check_scopes,
     satisfies,
 )
@@ -93,6 +94,43 @@ def test_what_is_no_scope_is_refused_with_its_place_c8_g9(scope: str, said: str)
         check_scopes(["queue:read:lab", scope])
 
     assert said in raised.value.detail
+
+
+@pytest.mark.parametrize(
+    ("scope", "said"),
+    [
+        ("queue:claim-wrok:*", "none of them: write queue:claim-work:<pool>"),
+        ("queue:read", "none of them: write queue:read:<room>"),
+        ("queue:cancel-task:lab", "none of them: write queue:control-task:<room>"),
+        ("queue:zzz", "write queue:read:<room> or queue:create-task:<room>/<job> or "),
+        ("queue:read:", "allows nothing: write queue:read:<room>"),
+        ("queue:read:@globl", "allows nothing ('@globl' is not a room: "),
+        ("queue:create-task:lab", "allows nothing: write queue:create-task:<room>/<job>"),
+        ("queue:create-task:lab/resize", "allows nothing ('resize' is not a job's full name: "),
+        ("queue:worker-id:farm", "allows nothing: write queue:worker-id:<group>/<name>"),
+        ("queue:metrics:lab", "allows nothing, for metrics are of all rooms: write queue:metrics"),
+    ],
+)
+def test_a_scope_of_treadles_own_that_would_allow_nothing_is_refused_where_it_is_given(scope: str, said: str) -> None:
+    """It was kept, and found out by who was refused with it."""
+    with pytest.raises(ValidationFailed, match=r"^scopes\.1: ") as raised:
+        check_new(["queue:read:lab", scope])
+
+    assert said in raised.value.detail
+    assert check_scopes([scope]) == (scope,)
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        *("*", "q*", "queue:*", "queue:re*", "queue:read*", "queue:read:*", "queue:read:@gl*", "queue:read:lab"),
+        *("queue:create-task:lab*", "queue:create-task:lab/*", "queue:create-task:lab/@global:tasks:add"),
+        *("queue:worker-id:-/-", "queue:worker-id:farm/*", "queue:claim-work:-", "queue:metrics", "queue:metrics*"),
+        *(claim_task("x", 0), "aws:deploy:site", "queued:read:lab"),
+    ],
+)
+def test_what_treadle_knows_and_what_is_others_is_given(scope: str) -> None:
+    assert check_new([scope]) == (scope,)
 
 
 def test_scopes_are_kept_in_their_order_each_once_and_not_too_many_c8() -> None:

@@ -267,6 +267,7 @@ async def test_the_scope_of_everything_makes_a_superuser_c8(scoped: Scoped) -> N
         ({"scopes": []}, "leave them out"),
         ({"scopes": ["a**"]}, "**"),
         ({"scopes": ["a b"]}, "space"),
+        ({"scopes": ["queue:claim-wrok:*"]}, "write queue:claim-work:<pool>"),
         ({"scopes": ["queue:read:lab"], "superuser": True}, "superuser"),
         ({"scopes": ["x"] * 101}, "100"),
         ({"expires_at": "2020-01-01T00:00:00Z"}, "past"),
@@ -280,3 +281,21 @@ async def test_a_token_that_makes_no_sense_is_not_made_g9(
     assert (answer.status_code, problem(answer)) == (422, "validation-error")
     assert word in answer.json()["detail"]
     assert (await root.get("/v1/tokens")).json()["total"] == 1
+
+
+async def test_a_task_is_given_no_scope_that_would_allow_nothing_g9(alice: httpx.AsyncClient) -> None:
+    room = await make_room(alice)
+    task = await room.submit()
+    wrong = {"scopes": ["queue:raed:lab"]}
+    schedule = {"job": "lab:tasks:add", "interval": 60, "payload": {"n": 1}, **wrong}
+
+    for answer in (
+        await alice.post("/v1/rooms/lab/tasks/lab:tasks:add", json={"payload": {"n": 1}, **wrong}),
+        await alice.post(
+            "/v1/rooms/lab/tasks", json={"tasks": [{"job": "lab:tasks:add", "payload": {"n": 1}, **wrong}]}
+        ),
+        await alice.patch(f"/v1/tasks/{task['id']}", json=wrong),
+        await alice.put("/v1/rooms/lab/schedules/s", json=schedule),
+    ):
+        assert (answer.status_code, problem(answer)) == (422, "validation-error")
+        assert "write queue:read:<room>" in answer.json()["detail"]

@@ -1,6 +1,11 @@
 """The scopes that Treadle knows, and the rights of a plain user: one whose token was made without scopes."""
 
-from treadle.wire.names import GLOBAL
+from difflib import get_close_matches
+
+from treadle.wire.names import GLOBAL, InvalidJobName, InvalidRoom, parse_job_name, parse_room
+
+OWN = "queue:"
+"""What Treadle's own scopes begin with."""
 
 REGISTER = "queue:register-job:"
 CREATE = "queue:create-task:"
@@ -11,6 +16,18 @@ READ = "queue:read:"
 CLAIM_TASK = "queue:claim-task:"
 METRICS = "queue:metrics"
 """Of all rooms together: it names no room."""
+
+_FORMS = {
+    READ: "<room>",
+    CREATE: "<room>/<job>",
+    CONTROL: "<room>",
+    REGISTER: "<room>",
+    WORKER_ID: "<group>/<name>",
+    CLAIM_WORK: "<pool>",
+    CLAIM_TASK: "<task>/<run>",
+    METRICS: "",
+}
+"""What stands behind each kind of scope."""
 
 NO_POOL = "-"
 """What stands in a scope for a worker without a pool, group or name."""
@@ -34,6 +51,44 @@ def worker_id(group: str | None, name: str | None) -> str:
 def claim_task(task_id: str, run_id: int) -> str:
     """Return the scope to report of one run, which its temporary credential has."""
     return f"{CLAIM_TASK}{task_id}/{run_id}"
+
+
+def misspelt(scope: str) -> str | None:
+    """Return what is wrong with a scope that begins as Treadle's own do and allows nothing; None for any other one."""
+    if not scope.startswith(OWN):
+        return None
+    start = scope.removesuffix("*")
+    is_open = start != scope
+    kind = next((kind for kind in _FORMS if start.startswith(kind)), None)
+    if kind is None:
+        if is_open and any(kind.startswith(start) for kind in _FORMS):
+            return None
+        verbs = {kind.removeprefix(OWN): kind for kind in _FORMS}
+        nearest = [verbs[verb] for verb in get_close_matches(scope.removeprefix(OWN), verbs, n=1)]
+        meant = [kind + _FORMS[kind] for kind in nearest or _FORMS]
+        return f"begins as Treadle's own do and is none of them: write {' or '.join(meant)}"
+    why = _unnamed(kind, start.removeprefix(kind), is_open=is_open)
+    return None if why is None else f"allows nothing{why}: write {kind}{_FORMS[kind]}"
+
+
+def _unnamed(kind: str, named: str, *, is_open: bool) -> str | None:
+    """Return why what a scope of a kind names can't be; a pattern is `is_open`, and may stop anywhere."""
+    first, slash, second = named.partition("/")
+    if kind == METRICS:
+        return ", for metrics are of all rooms" if named else None
+    if is_open:
+        return None
+    if not first or (bool(_FORMS[kind].partition("/")[1]) and not (slash and second)):
+        return ""
+    try:
+        if kind in {READ, CONTROL, REGISTER}:
+            parse_room(named)
+        elif kind == CREATE:
+            parse_room(first)
+            parse_job_name(second)
+    except (InvalidRoom, InvalidJobName) as error:
+        return f" ({error})"
+    return None
 
 
 def plain_user_may(scope: str) -> bool:

@@ -8,6 +8,7 @@ too: `queue:read:*` satisfies `queue:read:lab`. In one that is *wanted* it stand
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
+from treadle_server.access.rights import misspelt
 from treadle_server.errors import ValidationFailed
 
 EVERYTHING = "*"
@@ -34,6 +35,18 @@ def check_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
         if (fault := _fault(scope)) is not None:
             raise ValidationFailed(f"scopes.{i}: {scope[:LONGEST_SCOPE]!r} {fault}")
     return tuple(dict.fromkeys(scopes))
+
+
+def check_new(scopes: Sequence[str]) -> tuple[str, ...]:
+    """Return scopes that are to be given, as `check_scopes`; those that were given before stay as they are.
+
+    Raises `ValidationFailed` also for one that begins as Treadle's own do and would allow nothing.
+    """
+    checked = check_scopes(scopes)
+    for i, scope in enumerate(scopes):
+        if (fault := misspelt(scope)) is not None:
+            raise ValidationFailed(f"scopes.{i}: {scope!r} {fault}")
+    return checked
 
 
 def _fault(scope: str) -> str | None:

@@ -22,7 +22,7 @@ from treadle.wire.server import TokenCreate
 from treadle_server.access.credentials import Credentials, is_credential
 from treadle_server.access.failures import Failures
 from treadle_server.access.principal import Principal
-from treadle_server.access.scopes import EVERYTHING, check_scopes
+from treadle_server.access.scopes import EVERYTHING, check_new
 from treadle_server.clock import Clock
 from treadle_server.domain.instants import instant
 from treadle_server.errors import Forbidden, StoreUnavailable, TooManyRequests, Unauthorized, ValidationFailed
@@ -170,7 +170,7 @@ class Access:
         expires_at = instant(wanted.expires_at, "expires_at")
         if expires_at is not None and expires_at <= self._clock.now():
             raise ValidationFailed("expires_at: is in the past")
-        scopes = None if wanted.scopes is None else check_scopes(wanted.scopes)
+        scopes = None if wanted.scopes is None else check_new(wanted.scopes)
         if scopes == ():
             raise ValidationFailed("scopes: are none; leave them out for the rights of a plain user")
         if scopes and wanted.superuser:

@@ -8,7 +8,7 @@ from treadle.wire.edits import TaskChanges
 from treadle.wire.ids import TaskId
 from treadle_server.access.checks import controls, sees, unseen
 from treadle_server.access.principal import Principal
-from treadle_server.access.scopes import check_scopes
+from treadle_server.access.scopes import check_new
 from treadle_server.domain.encryption import check_payload
 from treadle_server.domain.instants import instant
 from treadle_server.domain.tasks import Task
@@ -49,7 +49,7 @@ async def edit_command(
     if patch.limits is not None:
         changes["limits"] = [one.model_dump() for one in patch.limits]
     if patch.scopes is not None:
-        changes["scopes"] = values.text_of(check_scopes(patch.scopes))
+        changes["scopes"] = values.text_of(check_new(patch.scopes))
     if patch.payload is not None:
         if known is None or not (sees(principal, known) or controls(principal, known)):
             raise unseen(task_id)

@@ -9,7 +9,7 @@ from treadle.wire.options import TaskTraits
 from treadle.wire.schedules import ScheduleContent, SchedulePatch, SchedulePut
 from treadle_server.access.checks import check_create
 from treadle_server.access.principal import Principal
-from treadle_server.access.scopes import check_scopes
+from treadle_server.access.scopes import check_new
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Content, first_tick
 from treadle_server.engine.commands import DeleteSchedule, PauseSchedule, RunSchedule, SchemaMoved, SetSchedule
@@ -38,7 +38,7 @@ async def set_schedule(
     can't be), `Forbidden`, `TaskConflict`, `InternalJobNotConfigured`, `SchemaConflict` or `TooManyRequests`.
     """
     check_create(principal, room, [wanted.job])
-    check_scopes(wanted.scopes or ())
+    check_new(wanted.scopes or ())
     first_tick(wanted.cron, wanted.zone, wanted.interval, ctx.now())
     for _ in range(TRIES):
         job = await ctx.catalog.find(wanted.job, room=room)

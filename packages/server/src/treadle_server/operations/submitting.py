@@ -18,7 +18,7 @@ from treadle.wire.tasks import TaskOfMany, TaskSubmit
 from treadle.wire.values import MOST_LEVELS, is_kept
 from treadle_server.access.checks import check_create, check_task_scopes
 from treadle_server.access.principal import Principal
-from treadle_server.access.scopes import check_scopes
+from treadle_server.access.scopes import check_new
 from treadle_server.domain.instants import instant
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task, check_times
@@ -194,7 +194,7 @@ def _check_scopes(principal: Principal, wanted: Iterable[TaskSubmit | PlainTask]
     """Refuse tasks with scopes that are none, or that their submitter does not hold (C8)."""
     for item in wanted:
         if not isinstance(item, PlainTask) and item.scopes:
-            check_task_scopes(principal, check_scopes(item.scopes))
+            check_task_scopes(principal, check_new(item.scopes))
 
 
 def _forbidden(principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]) -> dict[int, SubmitOutcome]:
