@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import re
 from collections.abc import AsyncIterator, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -38,6 +39,9 @@ MOST_PUTS = 32
 """Uploads at once, each with a thread of its own; a further one is read no further until one has ended."""
 
 RETRY_AFTER = 5.0
+
+_OF_ONE = re.compile(r"(?<=/)[^/\s]*-[0-9a-f]{12,16}(#\d+)?(?![0-9a-z])|[\d.]+\w?s(?=,)")
+"""What a failure tells of one object alone: its name, and for how long it was tried."""
 
 T = TypeVar("T")
 
@@ -171,7 +175,8 @@ def _failures_explained() -> Iterator[None]:
     except (BaseError, OSError) as error:
         # Behind its first line the store's library writes how its error is built.
         cause = str(error).partition("\n")[0][:300]
-        log.warning("the store of artifacts failed: %s", cause)
+        # One line for what fails alike: a store that is away fails for each object that is asked for.
+        log.warning("the store of artifacts failed: %s", _OF_ONE.sub("…", cause))
         raise StoreUnavailable(
             f"the store of artifacts does not answer as it should ({cause}); nothing was changed, try again",
             retry_after=RETRY_AFTER,

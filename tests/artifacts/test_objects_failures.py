@@ -1,0 +1,63 @@
+"""A store of artifacts that fails: what is logged of it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from treadle_server.artifacts.objects import Objects
+from treadle_server.errors import StoreUnavailable
+
+pytestmark = pytest.mark.anyio
+
+
+async def pieces() -> AsyncIterator[bytes]:
+    yield b"x"
+
+
+async def fails(objects: Objects) -> None:
+    """Ask for several objects, each in several ways."""
+    objects.set_site("site")
+    for location in (objects.staging("019aa5c0-0000-7000-8000-000000000001"), objects.fresh("a"), objects.fresh("a")):
+        with pytest.raises(StoreUnavailable):
+            await objects.put(location, pieces(), size=1)
+        with pytest.raises(StoreUnavailable):
+            await objects.copy(location, objects.fresh("b"))
+    await objects.close()
+
+
+async def test_what_fails_alike_is_one_line_of_the_log_whichever_object_was_meant(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each line named another object, so that the log told of a full disk a hundred times a minute."""
+    (tmp_path / "site").write_text("no directory", "utf-8")
+
+    await fails(Objects(tmp_path.as_uri(), tmp_path))
+
+    assert {record.getMessage().split("Unable to ")[1] for record in caplog.records} == {
+        f"{what}: Not a directory (os error 20)"
+        for what in (
+            f"open file {tmp_path}/site/staging/…",
+            f"open file {tmp_path}/site/…",
+            f"copy file from {tmp_path}/site/staging/… to {tmp_path}/site/…",
+            f"copy file from {tmp_path}/site/… to {tmp_path}/site/…",
+        )
+    }
+
+
+async def test_a_bucket_that_is_away_is_told_once_for_each_that_is_done_to_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, value in {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    await fails(Objects("s3://things/some/prefix", None))
+
+    assert len(caplog.records) == 6
+    assert len({record.getMessage() for record in caplog.records}) == 2
