@@ -149,6 +149,10 @@ SPOILT = {
         "/v1/healthz", lambda: {"version": "0.1.0", "services": {"store": "the disk is full"}},
         "ready", "fail", "the disk is full",
     ),
+    "failing together": (
+        "/v1/healthz", lambda: {"version": "0.1.0", "services": {"store": "no", "tokens": "no", "relay": "late"}},
+        "ready", "fail", "not well: store, tokens: no; relay: late",
+    ),
     "not ready": ("/v1/readyz", lambda: (503, {"status": "not ready"}), "ready", "fail", "/readyz says no"),
     "store's clock": ("/v1/stats", lambda: {"server_time": now(-60)}, "clocks", "warn", "the store's clock is -"),
     "server's clock": (
@@ -175,6 +179,18 @@ async def test_each_defect_of_a_server_is_found_f8(
 
     assert words in found[check].detail
     assert found[check].grade == grade
+
+
+async def test_a_token_of_which_the_server_can_say_nothing_is_not_to_be_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While the database was away the doctor had its readers ask for a new one."""
+    async with playing() as played:
+        played.answers["/v1/whoami"] = lambda: (503, {"type": "/v1/problems/store-unavailable", "status": 503})
+
+        found = (await examined(played.url, monkeypatch))["token"]
+
+    assert (found.grade, "treadle token create" in (found.advice or "")) == ("fail", False)
 
 
 async def test_a_server_that_has_just_begun_is_given_time_for_its_first_turns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,9 @@ async def _ready(client: "Client") -> Seen:
     unwell = {name: state for name, state in services.items() if state not in {"ok", "standby"}}
     advice = "look at the server's log; it goes on by itself when that is mended"
     if unwell:
-        told = ", ".join(f"{name}: {state}" for name, state in unwell.items())
+        # What fails by one cause is told with it once: without its database a server has ten such services.
+        alike = {state: [name for name, other in unwell.items() if other == state] for state in unwell.values()}
+        told = "; ".join(f"{', '.join(names)}: {state}" for state, names in alike.items())
         # A service may go on at its next turn; without a store that can be written nothing does.
         is_down = unwell.get("store", "starting") != "starting"
         return [Finding("ready", "fail" if is_down else "warn", f"not well: {told}", advice)]
@@ -103,12 +105,14 @@ async def _services(client: "Client") -> dict[str, str]:
 
 
 async def _token(client: "Client") -> Seen:
-    from treadle.errors import TreadleError
+    from treadle.errors import TreadleError, Unauthorized
 
     try:
         who = await client.whoami()
-    except TreadleError as error:
+    except Unauthorized as error:
         return [Finding("token", "fail", str(error), "ask for a new one: treadle token create NAME")]
+    except TreadleError as error:
+        return [Finding("token", "fail", f"the server does not say what it may do: {error}")]
     told = f"{who.user}, {_rights(who.superuser, who.scopes)}"
     if who.expires_at is not None:
         left = who.expires_at - datetime.now(UTC)
