@@ -1,7 +1,7 @@
 """Which client is meant where none is named: the innermost around the code, or else the only one of the process."""
 
 from treadle.client.client import Client
-from treadle.client.open_clients import innermost, shown
+from treadle.client.open_clients import innermost, left_over, shown
 from treadle.errors import NoClient
 
 
@@ -18,6 +18,8 @@ def current_client() -> Client:
     if len(found) == 1:
         return found[0]
     if not found:
+        for left in left_over():
+            left.opening()  # raises, and says why it is not open here
         raise NoClient(
             "no client is open: submit inside `async with Client():` or `with SyncClient():`, or open one for the whole"
             " process with its open(), as in docs/frameworks.md"

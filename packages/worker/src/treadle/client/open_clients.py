@@ -54,5 +54,10 @@ def shown() -> list[Any]:
     return [client for client in tuple(_open) if client.is_open]
 
 
+def left_over() -> list[Any]:
+    """Return those that were open and are not, though nobody closed them: a fork took them along, for instance."""
+    return [client for client in tuple(_open) if not client.is_open]
+
+
 def _open_around(but: Open) -> tuple[Any, ...]:
     return tuple(client for client in _around.get() if client is not but and client.is_open)
