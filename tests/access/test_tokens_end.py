@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from uvicorn.protocols.http import httptools_impl
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -100,6 +101,8 @@ def test_addresses_of_one_ipv6_network_count_together_and_memory_is_bounded_g10(
     assert [failures.note(f"2001:db8::{n}") for n in range(2)] == [None, None]
     assert failures.note("2001:db8::ffff") is not None
     assert failures.note("2001:db8:0:1::1") is None
+    assert [failures.note(f"::ffff:10.0.0.{n}") for n in (1, 1, 2)] == [None, None, None]
+    assert failures.note("10.0.0.1") is not None
     for n in range(MOST_ADDRESSES):
         failures.note(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}")
     assert len(failures._by_address) <= MOST_ADDRESSES
@@ -152,6 +155,28 @@ async def test_a_forwarded_address_counts_only_from_a_proxy_that_the_setting_nam
         ]
 
     assert found == codes
+
+
+@pytest.mark.parametrize("proxies", ["127.0.0.1", ""])
+async def test_an_ipv4_address_at_a_server_that_listens_at_ipv6_is_that_address_g10(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxies: str
+) -> None:
+    """They come as ::ffff:…, were taken for one /64, that of them all, and their proxies were not believed."""
+    peer = ["::ffff:127.0.0.1"]
+    monkeypatch.setattr(httptools_impl, "get_remote_addr", lambda _: (peer[0], 1))
+
+    async def guess(served: Served, forwarded: str) -> int:
+        headers = {"Authorization": "Bearer tdl_guess", "X-Forwarded-For": forwarded}
+        async with httpx.AsyncClient(base_url=served.url, headers=headers) as client:
+            return (await client.get("/v1/whoami")).status_code
+
+    async with serve(data_dir=tmp_path, max_failed_tokens=1, trusted_proxies=proxies) as served:
+        asked = [await guess(served, "10.0.0.1"), await guess(served, "10.0.0.2")]
+        peer[0] = "::ffff:127.0.0.2"
+        asked.append(await guess(served, "10.0.0.1"))
+
+    # Of a proxy the second has an address of his own; without one they are all of 127.0.0.1 until another one asks.
+    assert asked == ([401, 401, 401] if proxies else [401, 429, 401])
 
 
 async def test_no_token_stands_in_a_log_an_answer_or_a_url_whatever_fails_g10(tmp_path: Path) -> None:

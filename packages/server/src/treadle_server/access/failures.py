@@ -2,8 +2,8 @@
 
 import logging
 from collections import deque
-from ipaddress import IPv6Address, ip_address
 
+from treadle_server.access.addresses import network_of
 from treadle_server.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class Failures:
         if not self._most:
             return None
         now = self._clock.monotonic()
-        times = self._times(_network(address))
+        times = self._times(network_of(address))
         while times and times[0] <= now - WINDOW_SECONDS:
             times.popleft()
         if len(times) >= self._most:
@@ -46,11 +46,3 @@ class Failures:
                 del self._by_address[next(iter(self._by_address))]
             times = self._by_address[network] = deque()
         return times
-
-
-def _network(address: str) -> str:
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    return str(IPv6Address(int(parsed) >> 64 << 64)) if isinstance(parsed, IPv6Address) else address

@@ -15,6 +15,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 
+from treadle_server.access.addresses import plain
 from treadle_server.access.trust import SCOPE_KEY
 from treadle_server.live.session import MOST_HELLO
 from treadle_server.serving.connection_limits import ConnectionLimits
@@ -46,6 +47,7 @@ class _Counted:
     """A connection that has a place among those that are counted, and gives it free."""
 
     transport: Transport
+    client: tuple[str, int] | None
 
     def __init__(self, *arguments: Any, limits: ConnectionLimits, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -53,6 +55,12 @@ class _Counted:
         self._limits = limits
         self._is_in = False
         self._is_trusted = False
+
+    def _know_address(self) -> None:
+        """Take note of who has connected, for the limits and, in its scope, for the application."""
+        if self.client is not None:
+            self.client = plain(self.client[0]), self.client[1]
+            self.address = self.client[0]
 
     def drop(self) -> None:
         """Make place for somebody else."""
@@ -97,7 +105,7 @@ class HttpConnection(_Counted, EndsUnread, InTurns, HttpToolsProtocol):
         """Take the connection, or turn it away when there are too many."""
         super().connection_made(transport)
         self.flow = _Flow(transport, self.take_turn_soon)
-        self.address = self.client[0] if self.client else ""
+        self._know_address()
         self._is_in = self._limits.enter(self)
         if self._is_in:
             self._arm()
@@ -278,7 +286,7 @@ class SocketConnection(_Counted, EndsUnread, InTurns, WebSocketsSansIOProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """Take over a connection that was counted as an HTTP one."""
         super().connection_made(transport)
-        self.address = self.client[0] if self.client else ""
+        self._know_address()
         self._is_in = self._limits.enter(self)
         if not self._is_in:
             cast("Transport", transport).abort()
