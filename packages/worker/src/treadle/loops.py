@@ -6,12 +6,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from treadle.standard_files import open_what_is_closed
+
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return what makes the loop, for `asyncio.Runner`; None stands for asyncio's own.
 
     A worker of short tasks spends a third less processor time on uvloop. It has no wheels for Windows.
     """
+    open_what_is_closed()
     try:
         import uvloop
     except ImportError:

@@ -3,6 +3,11 @@
 
 def main() -> None:
     """Run the command line."""
+    from treadle.standard_files import open_what_is_closed
+
+    # Before anything else is opened.
+    open_what_is_closed()
+
     from treadle.cli.charset import spell_out_what_is_lacking
     from treadle.cli.group import treadle
     from treadle.cli.unforeseen import clean_what_nobody_caught

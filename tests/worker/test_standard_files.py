@@ -1,0 +1,60 @@
+"""Processes that are started without standard input, output and error, as by some that start daemons."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from examples.hello import hello
+
+from tests.chaos.processes import free_port
+from tests.waiting import look_until
+from treadle import Client
+from treadle_server.testing import Served
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
+COMMAND = "from treadle.cli import main; main()"
+PROGRAM = "from treadle import Worker; from examples.hello import hello; Worker([hello]).run()"
+
+
+@contextmanager
+def without_files(environment: dict[str, str], *words: str) -> Iterator[None]:
+    """Run Python with all three closed during the block; then it is told to end, and must end well."""
+    command = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', sys.executable, "-c", *words]
+    process = subprocess.Popen(command, cwd=ROOT, env=os.environ | environment)
+    try:
+        yield
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("words", [[COMMAND, "worker", "examples.hello"], [PROGRAM]], ids=["command", "program"])
+async def test_a_worker_without_standard_files_works_and_ends_well(
+    server: Served, client: Client, words: list[str]
+) -> None:
+    """It was ended by an assertion of uvloop's, SIGABRT, for its own files had their numbers."""
+    with without_files({"TREADLE_URL": server.url, "TREADLE_TOKEN": server.token or ""}, *words):
+        assert await (await client.submit(hello.bind("you"))).result(timeout=60) == "Hello, you!"
+
+
+def test_a_server_without_standard_files_serves_and_ends_well(tmp_path: Path) -> None:
+    port = free_port()
+
+    def is_well() -> bool:
+        try:
+            return httpx.get(f"http://127.0.0.1:{port}/healthz").is_success
+        except httpx.TransportError:
+            return False
+
+    with without_files({"TREADLE_DATA_DIR": str(tmp_path), "TREADLE_PORT": str(port)}, COMMAND, "server"):
+        look_until(is_well)
