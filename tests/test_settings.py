@@ -203,6 +203,18 @@ def test_a_variable_that_is_empty_counts_as_one_that_is_not_set(monkeypatch: pyt
     assert Settings() == before
 
 
+@pytest.mark.parametrize("name", ["a?b=c", "100%41", "mühle #1 &x"])
+def test_a_database_stands_in_its_data_directory_whatever_that_is_called(tmp_path: Path, name: str) -> None:
+    """Of what stood behind a question mark nothing was left: the database was a file beside the directory."""
+    url = connections.parse_url(Settings(data_dir=tmp_path / name).database_url)
+    engine = connections.sqlite_writer(url)
+    engine.connect().close()
+    engine.dispose()
+
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name / "treadle.db").is_file()
+
+
 @pytest.mark.parametrize("settings", [Settings, WorkerSettings], ids=["server", "SDK"])
 def test_a_path_from_a_file_of_variables_may_begin_with_the_users_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: type[Settings | WorkerSettings]

@@ -29,6 +29,7 @@ NAMED = sorted({name for path in Path(store.__path__[0]).rglob("*.py") for name 
     ("url", "named"),
     [
         ("sqlite:////srv/treadle.db", "sqlite:////srv/treadle.db"),
+        ("sqlite:////srv/mühle 100%25%3F/treadle.db", "sqlite:////srv/mühle 100%25%3F/treadle.db"),
         ("postgresql+asyncpg://me:hidden@db/tasks", "postgresql://me:***@db/tasks"),
         ("postgresql://me@/tasks?host=/run/pg&password=hidden", "postgresql://me@/tasks?host=%2Frun%2Fpg"),
         (

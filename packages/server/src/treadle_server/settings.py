@@ -24,6 +24,11 @@ ARTIFACT_STORES = ("file", "s3", "gs", "az", "memory")
 """Schemes of the URLs at which artifacts can be kept."""
 
 
+def sqlite_url(path: Path | str) -> str:
+    """Return the URL of SQLite's file at a path, in which `?` and `%` have a meaning of their own."""
+    return f"sqlite:///{str(path).replace('%', '%25').replace('?', '%3F')}"
+
+
 def default_data_dir() -> Path:
     """Return `$XDG_DATA_HOME/treadle`, which is `~/.local/share/treadle` unless that is set."""
     base = os.environ.get("XDG_DATA_HOME")
@@ -233,7 +238,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _fill_and_check(self) -> Self:
         if not self.database_url:
-            self.database_url = f"sqlite:///{self.data_dir / 'treadle.db'}"
+            self.database_url = sqlite_url(self.data_dir / "treadle.db")
         if self.tls_key is not None and self.tls_cert is None:
             raise ValueError("tls_key is given without tls_cert: name the certificate that belongs to the key")
         if self.auth == "none" and self.host not in LOOPBACK:

@@ -25,7 +25,7 @@ from treadle_server.engine.commands import (
 from treadle_server.engine.engine import Engine
 from treadle_server.internal.executors import Executors
 from treadle_server.serving.server import Server, listen, url_of
-from treadle_server.settings import Settings
+from treadle_server.settings import Settings, sqlite_url
 from treadle_server.store.store import SqlStore
 
 _empty: list[bytes] = []
@@ -131,7 +131,7 @@ async def serve(
             if not _empty:
                 await _make_empty()
             _put_empty(database)
-            database_url = f"sqlite:///{database}"
+            database_url = sqlite_url(database)
         chosen = Settings(**{"host": "127.0.0.1", "port": 0, "database_url": database_url, **settings})
         app = create_app(chosen, clock=clock, internal=internal)
         listener = stack.enter_context(contextlib.closing(listen(chosen.host, chosen.port)))
@@ -152,7 +152,7 @@ async def serve(
 async def _make_empty() -> None:
     """Keep what a database has in its file after all migrations."""
     with tempfile.TemporaryDirectory(prefix="treadle-") as directory:
-        store = SqlStore(f"sqlite:///{directory}/treadle.db")
+        store = SqlStore(sqlite_url(Path(directory, "treadle.db")))
         await store.open()
         await store.close()
         _empty.append(await asyncio.to_thread(Path(directory, "treadle.db").read_bytes))

@@ -16,6 +16,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool, StaticPool
 
 from treadle_server.errors import ValidationFailed
 from treadle_server.private import check_writable, make_directory, make_file
+from treadle_server.settings import sqlite_url
 from treadle_server.store.migrations import refusal, revisions
 from treadle_server.store.sqlite.places import SIDES, file_of
 from treadle_server.store.sqlite.reader import ReadingConnection
@@ -66,6 +67,9 @@ def parse_url(text: str) -> URL:
 def shown(url: URL) -> str:
     """Return a database's URL without a password, whether that stands before its host or among its parameters."""
     named = url.set(drivername=url.get_backend_name()).difference_update_query(_SECRET)
+    if named.drivername == "sqlite" and named.database and not named.query:
+        # SQLAlchemy spells out each letter that is not ASCII's.
+        return sqlite_url(named.database)
     return named.render_as_string()
 
 
