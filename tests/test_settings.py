@@ -1,5 +1,6 @@
 """Settings that are wrong: a sentence that says what to do, and never a traceback."""
 
+import pwd
 import socket
 import sqlite3
 import sys
@@ -225,6 +226,26 @@ def test_a_path_from_a_file_of_variables_may_begin_with_the_users_directory(
 
     monkeypatch.setenv("TREADLE_DATA_DIR", "~no-such-user/tasks")
     assert settings().data_dir == Path("~no-such-user/tasks")
+
+
+def test_a_user_without_a_home_needs_none_as_a_client_and_is_told_as_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose user stands in no list: every command ended with a traceback, a token or not."""
+
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("HOME", "XDG_DATA_HOME", "TREADLE_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+
+    assert WorkerSettings().read_local_token() is None
+    for given in ({}, {"TREADLE_DATA_DIR": "~/tasks"}):
+        told = CliRunner().invoke(treadle, ["server", "--port", "0"], env=given)
+        assert (told.exit_code, "this user has no home: set TREADLE_DATA_DIR" in told.output) == (2, True)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["worker examples.hello", "watch --json", "tasks", "submit @global:tasks:hello"])

@@ -28,4 +28,7 @@ def test_the_home_is_completed_as_it_is_typed(tmp_path: Path, monkeypatch: pytes
     assert files.completions("~/") == ["~/notes/"]
     assert files.completions("~/.s") == ["~/.secret"]
     assert files.completions("~/nowhere/x") == []
+    # The dashboard ended at this one, while it was typed.
+    assert files.completions("~no-such-user/x") == []
+    assert files.path_of("~no-such-user/x") == Path("~no-such-user/x")
     assert files.path_of(" ~/notes/x.json ") == tmp_path / "notes" / "x.json"

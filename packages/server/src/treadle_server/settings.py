@@ -32,7 +32,7 @@ def sqlite_url(path: Path | str) -> str:
 def default_data_dir() -> Path:
     """Return `$XDG_DATA_HOME/treadle`, which is `~/.local/share/treadle` unless that is set."""
     base = os.environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "treadle"
+    return Path(base or os.path.expanduser("~/.local/share")) / "treadle"  # noqa: PTH111 - it raises never
 
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -237,6 +237,11 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _fill_and_check(self) -> Self:
+        if self.data_dir.parts[:1] == ("~",):
+            raise ValueError(
+                f"data_dir is {self.data_dir}, and this user has no home: set TREADLE_DATA_DIR to a path without ~, or"
+                " HOME"
+            )
         if not self.database_url:
             self.database_url = sqlite_url(self.data_dir / "treadle.db")
         if self.tls_key is not None and self.tls_cert is None:

@@ -13,8 +13,12 @@ MOST = 200
 
 
 def path_of(typed: str) -> Path:
-    """Return the path that was typed; `~` is the reader's home."""
-    return Path(typed.strip()).expanduser()
+    """Return the path that was typed; `~` is the reader's home, `~name` another's if there is one of that name."""
+    return _expanded(typed.strip())
+
+
+def _expanded(path: str) -> Path:
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - it raises never
 
 
 def completions(typed: str) -> list[str]:
@@ -22,7 +26,7 @@ def completions(typed: str) -> list[str]:
     head, slash, begun = typed.rpartition("/")
     if typed == "~":
         return ["~/"]
-    directory = Path(head + slash).expanduser() if slash else Path()
+    directory = _expanded(head + slash) if slash else Path()
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except OSError:

@@ -29,7 +29,8 @@ class InvalidSetting(TreadleError, ValueError):
 
 def _default_data_dir() -> Path:
     base = os.environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "treadle"
+    # A user who is in no list has no home, as in many a container: there is no file there, and the token is given.
+    return Path(base or os.path.expanduser("~/.local/share")) / "treadle"  # noqa: PTH111 - it raises never
 
 
 UserPath = Annotated[Path, AfterValidator(lambda path: Path(os.path.expanduser(path)))]  # noqa: PTH111 - it raises never

@@ -1,5 +1,6 @@
 """The configuration file: themes, keys and contexts; what is wrong in it is said with its line."""
 
+import pwd
 import re
 import tomllib
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.tui.config_file import FILE, WHOLE
-from treadle_tui.core.setup.config import _CONTEXT, _ROOT, ConfigError, parse_config, read_config
+from treadle_tui.core.setup.config import _CONTEXT, _ROOT, ConfigError, default_path, parse_config, read_config
 
 
 def test_a_whole_file_says_all_of_it() -> None:
@@ -72,3 +73,23 @@ def test_the_page_shows_a_file_with_everything_that_one_can_say_and_it_is_taken(
     assert parse_config(text, FILE).context == "lab"
     assert set(_ROOT) == set(tomllib.loads(text))
     assert set(_CONTEXT) == {key for one in tomllib.loads(text)["contexts"].values() for key in one}
+
+
+def test_a_tokens_file_of_a_user_who_is_none_is_a_path_like_any_other() -> None:
+    """It ended the dashboard with a traceback."""
+    config = parse_config('[contexts.a]\nurl = "http://h"\ntoken_file = "~no-such-user/token"\n', FILE)
+
+    assert config.contexts["a"].token_file == FILE.parent / "~no-such-user/token"
+
+
+def test_a_user_without_a_home_has_no_file_of_his_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended the dashboard with a traceback."""
+
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+
+    assert read_config(default_path(), must_exist=False).contexts == {}

@@ -1,5 +1,6 @@
 """The configuration file: the theme, the reader's own keys, and the servers and views by name."""
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -84,10 +85,13 @@ class Config:
 
 
 def default_path() -> Path:
-    """Return where the file is looked for when nobody says otherwise."""
+    """Return where the file is looked for when nobody says otherwise; a user without a home has none there."""
     from platformdirs import user_config_path
 
-    return user_config_path("treadle") / "tui.toml"
+    try:
+        return user_config_path("treadle") / "tui.toml"
+    except RuntimeError:
+        return Path("~/.config/treadle/tui.toml")
 
 
 def read_config(path: Path, *, must_exist: bool) -> Config:
@@ -184,7 +188,7 @@ class _Parser:
             name,
             urls,
             # Beside the configuration unless it says from where, so that both can be moved together.
-            token_file=None if file is None else self._path.parent / Path(file).expanduser(),
+            token_file=None if file is None else self._path.parent / os.path.expanduser(file),  # noqa: PTH111 - it raises never
             room=table.get("room"),
             read_only=table.get("read_only", False),
             production=table.get("production", False),
