@@ -169,3 +169,13 @@ def traced_in_a_thread(n: int) -> str:
 @task(max_retries=0)
 async def traced_and_fails() -> None:
     raise LookupError("nothing there")
+
+
+@task(max_retries=0)
+def speaks_letters() -> None:
+    print("Żółw é 😀")
+
+
+@task(isolation="process", max_retries=0)
+def speaks_letters_in_a_process() -> None:
+    print("Żółw é 😀")

@@ -8,7 +8,7 @@ def main() -> None:
     # Before anything else is opened.
     open_what_is_closed()
 
-    from treadle.cli.charset import spell_out_what_is_lacking
+    from treadle.charset import spell_out_what_is_lacking
     from treadle.cli.group import treadle
     from treadle.cli.unforeseen import clean_what_nobody_caught
 

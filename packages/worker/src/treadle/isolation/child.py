@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from treadle import logs, tracing
+from treadle.charset import spell_out_what_is_lacking
 from treadle.errors import BadValue, ConnectionFailed, error_for
 from treadle.forks import process_number
 from treadle.isolation import pipes
@@ -241,6 +242,7 @@ def main(fd: int, lease_killer: int, paths: list[str]) -> None:
     """
     sys.path[:] = paths
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    spell_out_what_is_lacking()
     sock = socket.socket(fileno=fd)
     try:
         threading.Thread(target=kill_at_the_end, args=(lease_killer,), name="treadle-lease-killer", daemon=True).start()

@@ -8,12 +8,15 @@ import sys
 SPELT = "treadle-spelt"
 """The name of how what can't be written is written, as Python's `backslashreplace` is one."""
 
+ENDING = frozenset({"strict", "surrogateescape"})
+"""What Python does with such a character by itself, the second in the locale C: it raises."""
+
 
 def spell_out_what_is_lacking() -> None:
     """Have this process spell out what its output's encoding lacks, where Python ends it in the midst of a line."""
     codecs.register_error(SPELT, _spelt)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ENDING:
             stream.reconfigure(errors=SPELT)
 
 
