@@ -3,11 +3,14 @@
 import ast
 import asyncio
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from treadle.isolation.processes import Child
+from treadle.cli.worker import load
+from treadle.isolation.processes import Child, Children
+from treadle.isolation.threads import Lacking
 
 PACKAGES = Path(__file__).parents[2] / "packages"
 NAMES = ("json", "token", "socket", "asyncio", "runpy", "treadle", "pydantic", "click", "sitecustomize", "textual")
@@ -80,3 +83,39 @@ def test_every_start_of_a_python_in_the_packages_is_told_so() -> None:
 
     assert len(starts) >= 4
     assert [start for start in starts if start[1:] not in {("'-P'",), ("'-I'",)}] == []
+
+
+async def test_a_tasks_process_starts_though_the_current_directory_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a release which the next one has replaced: the run told of limits that were to be raised."""
+    (tmp_path / "release").mkdir()
+    monkeypatch.chdir(tmp_path / "release")
+    (tmp_path / "release").rmdir()
+    claim = {"id": "t", "run_id": 0, "job_name": "@global:tasks:doubles", "payload": {"n": 2}}
+    child = await Child.start()
+    try:
+        message = {"run": claim, "origin": {"module": "tests.worker.jobs"}, "urls": []}
+        ending = await child.run(message, lambda *_: None)
+    finally:
+        await child.close()
+
+    assert ending.get("result") == 4, ending
+
+
+@pytest.mark.inside
+def test_a_worker_of_installed_tasks_starts_where_the_current_directory_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "release").mkdir()
+    monkeypatch.chdir(tmp_path / "release")
+    (tmp_path / "release").rmdir()
+
+    assert "@global:tasks:hello" in {one.full_name for one in load(("examples.hello",))}
+
+
+async def test_what_keeps_a_process_from_starting_and_is_no_limit_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+
+    with pytest.raises(Lacking, match=r"could not start a process for the task \(.*No such file or directory.*\)$"):
+        await Children().take()

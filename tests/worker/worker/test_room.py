@@ -142,6 +142,32 @@ async def test_idle_processes_make_room_for_what_the_system_has_none_for(
     assert not jobs.lives(idle)
 
 
+async def test_a_thread_that_has_told_its_end_and_is_not_gone_yet_is_waited_for(
+    client: Client, working: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next task of a worker at its limit was put back, for there was nothing that it might wait for."""
+
+    @task(max_requeues=0, max_retries=0)
+    def waits(n: int) -> int:
+        return n
+
+    start = threading.Thread.start
+    refused: list[str] = []
+
+    def starts(thread: threading.Thread) -> None:
+        if thread.name == "treadle-waits":
+            refused.append(thread.name)
+            if 1 < len(refused) < 5:
+                raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", starts)
+    async with working(waits, concurrency=1):
+        for n in range(2):
+            assert await (await waits.submit(n)).result(timeout=30) == n
+    assert len(refused) == 5
+
+
 NO_THREADS = """
 import pathlib, threading
 

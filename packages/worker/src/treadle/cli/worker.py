@@ -5,6 +5,7 @@ import importlib
 import logging
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -70,9 +71,11 @@ def load(names: tuple[str, ...]) -> "list[Task[..., Any]]":
     """Import modules and return their tasks; raises `click.UsageError` when there is no such module, or no task."""
     from treadle.tasks.registry import collect
 
-    here = os.getcwd()  # noqa: PTH109 - what goes into sys.path is text
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    # One that was removed has no module: those that are installed are found.
+    with suppress(FileNotFoundError):
+        here = os.getcwd()  # noqa: PTH109 - what goes into sys.path is text
+        if here not in sys.path:
+            sys.path.insert(0, here)
     modules = [_import(name) for name in names]
     tasks = collect(modules)
     if not tasks:

@@ -1,6 +1,7 @@
 """Child processes that run tasks, and can be killed: started when needed, used again when they ended well."""
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -17,6 +18,9 @@ from treadle.isolation.threads import lacking
 from treadle.settings import SECRET_VARIABLES
 from treadle.tasks.definition import Task
 from treadle.values import said_by
+
+SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+"""What the system says where it has no more processes, memory or descriptors to give."""
 
 
 class ChildDied(TreadleError):
@@ -137,7 +141,7 @@ def _environment() -> dict[str, str]:
     takes the worker's paths, that directory with them, when it comes to the worker's own modules.
     """
     ours = {name: value for name, value in os.environ.items() if name.upper() not in SECRET_VARIABLES}
-    here = str(Path.cwd())
+    here = _here()
     # Where this package is must be among them; that it lies in the current directory is possible.
     starts = dict.fromkeys([*(path for path in _paths() if path != here), str(Path(__file__).parents[1])])
     return ours | {"PYTHONPATH": os.pathsep.join(starts)}
@@ -145,8 +149,16 @@ def _environment() -> dict[str, str]:
 
 def _paths() -> list[str]:
     """Return where this process looks for modules, and last of all, where it stands in for nothing, right here."""
-    here = str(Path.cwd())
-    return list(dict.fromkeys([*(path or here for path in sys.path), here]))
+    here = _here()
+    return [path for path in dict.fromkeys([*(path or here for path in sys.path), here]) if path]
+
+
+def _here() -> str:
+    """Return the current directory; nothing when that was removed, as a release's is when the next one has come."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return ""
 
 
 class Children:
@@ -167,7 +179,7 @@ class Children:
         try:
             child = await Child.start()
         except OSError as error:
-            raise lacking("a process", said_by(error)) from error
+            raise lacking("a process", said_by(error), is_short=error.errno in SHORT) from error
         self._all.add(child)
         if self._is_closed:
             await self.end(child)

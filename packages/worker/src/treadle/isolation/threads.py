@@ -55,11 +55,13 @@ class Lacking(Intermittent):
     """A run's code could not begin, for this machine has not what it takes: later it may have, or another one."""
 
 
-def lacking(what: str, why: str) -> Lacking:
-    """Return how a run ends for whose code the system has no thread, or no process; `why` is what it said."""
-    return Lacking(
-        f"the worker could not start {what} for the task ({why}): raise its limits (`ulimit`), or lower its concurrency"
-    )
+def lacking(what: str, why: str, *, is_short: bool = True) -> Lacking:
+    """Return how a run ends for whose code the system starts no thread, or no process; `why` is what it said.
+
+    `is_short` says that it has too few, and not that Python is not where it was, for instance.
+    """
+    advice = ": raise its limits (`ulimit`), or lower its concurrency" if is_short else ""
+    return Lacking(f"the worker could not start {what} for the task ({why}){advice}")
 
 
 class CodeExit(Exception):

@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from treadle.clock import monotonic
 from treadle.isolation.processes import Children
 from treadle.isolation.threads import Lacking
 from treadle.tasks import endings
@@ -14,6 +16,12 @@ from treadle.worker.lease import Held
 from treadle.worker.timing import Timing
 
 log: logging.Logger = logging.getLogger("treadle.worker")
+
+GONE = 1.0
+"""Seconds until the system has back what code took that has ended: a thread tells its end before it is gone."""
+
+PAUSE = 0.02
+"""Seconds between two tries meanwhile."""
 
 Ended = tuple[Ending, BaseException | None]
 """The report of code that ended, and what it raised."""
@@ -32,6 +40,8 @@ class Room:
         """Codes that have room, or are looking for it."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_told = False
+        self._ended_at = -math.inf
+        """When code ended last, by our monotonic clock."""
 
     async def run(self, held: Held, timing: Timing, code: Callable[[], Awaitable[Ended]]) -> Ended:
         """Call the code, which raises `Lacking` where it could not begin, until it could, and return how it ended."""
@@ -48,18 +58,25 @@ class Room:
                 self._end()
                 return ended
             self._begun -= 1
-            if await self._children.end_idle():
+            if held.stop is None and (await self._children.end_idle() or await self._comes_to(held, timing, error)):
                 continue
-            if self._begun and held.stop is None:
-                self._tell(error)
-                await self._wait(held, timing)
-                if held.stop is None:
-                    continue
             # Whoever is next sees for itself whether anything is left to wait for.
             self._wake()
             return endings.raised(error), error
 
+    async def _comes_to(self, held: Held, timing: Timing, error: Lacking) -> bool:
+        """Wait until there may be room; return whether there may be, and the run is still to begin."""
+        if self._begun:
+            self._tell(error)
+            await self._wait(held, timing)
+        elif monotonic() < self._ended_at + GONE:
+            await asyncio.sleep(PAUSE)
+        else:
+            return False
+        return held.stop is None
+
     def _end(self) -> None:
+        self._ended_at = monotonic()
         self._begun -= 1
         self._wake()
 
