@@ -56,11 +56,12 @@ class _Counted:
         self._is_in = False
         self._is_trusted = False
 
-    def _know_address(self) -> None:
-        """Take note of who has connected, for the limits and, in its scope, for the application."""
+    def _come(self) -> None:
+        """Take note of who has connected, and a place, if there is one."""
         if self.client is not None:
-            self.client = plain(self.client[0]), self.client[1]
-            self.address = self.client[0]
+            self.address = plain(self.client[0])
+            self.client = self.address, self.client[1]
+        self._is_in = self._limits.enter(self)
 
     def drop(self) -> None:
         """Make place for somebody else."""
@@ -105,8 +106,7 @@ class HttpConnection(_Counted, EndsUnread, InTurns, HttpToolsProtocol):
         """Take the connection, or turn it away when there are too many."""
         super().connection_made(transport)
         self.flow = _Flow(transport, self.take_turn_soon)
-        self._know_address()
-        self._is_in = self._limits.enter(self)
+        self._come()
         if self._is_in:
             self._arm()
         else:
@@ -286,8 +286,7 @@ class SocketConnection(_Counted, EndsUnread, InTurns, WebSocketsSansIOProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """Take over a connection that was counted as an HTTP one."""
         super().connection_made(transport)
-        self._know_address()
-        self._is_in = self._limits.enter(self)
+        self._come()
         if not self._is_in:
             cast("Transport", transport).abort()
 
