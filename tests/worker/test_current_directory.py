@@ -12,7 +12,8 @@ from treadle.cli.worker import load
 from treadle.isolation.processes import Child, Children
 from treadle.isolation.threads import Lacking
 
-PACKAGES = Path(__file__).parents[2] / "packages"
+ROOT = Path(__file__).parents[2]
+PACKAGES = ROOT / "packages"
 NAMES = ("json", "token", "socket", "asyncio", "runpy", "treadle", "pydantic", "click", "sitecustomize", "textual")
 
 
@@ -89,6 +90,7 @@ async def test_a_tasks_process_starts_though_the_current_directory_was_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As that of a release which the next one has replaced: the run told of limits that were to be raised."""
+    monkeypatch.syspath_prepend(str(ROOT))
     (tmp_path / "release").mkdir()
     monkeypatch.chdir(tmp_path / "release")
     (tmp_path / "release").rmdir()
@@ -107,6 +109,7 @@ async def test_a_tasks_process_starts_though_the_current_directory_was_removed(
 def test_a_worker_of_installed_tasks_starts_where_the_current_directory_was_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
     (tmp_path / "release").mkdir()
     monkeypatch.chdir(tmp_path / "release")
     (tmp_path / "release").rmdir()

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from examples.hello import hello
 
 from tests.chaos.processes import free_port
 from tests.waiting import look_until
+from tests.worker.jobs import double
 from treadle import Client
 from treadle_server.testing import Served
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "from treadle.cli import main; main()"
-PROGRAM = "from treadle import Worker; from examples.hello import hello; Worker([hello]).run()"
+PROGRAM = "from treadle import Worker; from tests.worker.jobs import double; Worker([double]).run()"
 
 
 @contextmanager
@@ -38,13 +38,13 @@ def without_files(environment: dict[str, str], *words: str) -> Iterator[None]:
         process.wait()
 
 
-@pytest.mark.parametrize("words", [[COMMAND, "worker", "examples.hello"], [PROGRAM]], ids=["command", "program"])
+@pytest.mark.parametrize("words", [[COMMAND, "worker", "tests.worker.jobs"], [PROGRAM]], ids=["command", "program"])
 async def test_a_worker_without_standard_files_works_and_ends_well(
     server: Served, client: Client, words: list[str]
 ) -> None:
     """It was ended by an assertion of uvloop's, SIGABRT, for its own files had their numbers."""
     with without_files({"TREADLE_URL": server.url, "TREADLE_TOKEN": server.token or ""}, *words):
-        assert await (await client.submit(hello.bind("you"))).result(timeout=60) == "Hello, you!"
+        assert await (await client.submit(double.bind(2))).result(timeout=60) == 4
 
 
 def test_a_server_without_standard_files_serves_and_ends_well(tmp_path: Path) -> None:

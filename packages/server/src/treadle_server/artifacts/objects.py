@@ -174,11 +174,11 @@ def _failures_explained() -> Iterator[None]:
         raise
     except (BaseError, OSError) as error:
         # Behind its first line the store's library writes how its error is built.
-        cause = str(error).partition("\n")[0][:300]
+        cause = str(error).partition("\n")[0]
         # One line for what fails alike: a store that is away fails for each object that is asked for.
-        log.warning("the store of artifacts failed: %s", _OF_ONE.sub("…", cause))
+        log.warning("the store of artifacts failed: %s", _OF_ONE.sub("…", cause)[:1000])
         raise StoreUnavailable(
-            f"the store of artifacts does not answer as it should ({cause}); nothing was changed, try again",
+            f"the store of artifacts does not answer as it should ({cause[:300]}); nothing was changed, try again",
             retry_after=RETRY_AFTER,
         ) from error
 
