@@ -5,6 +5,7 @@ transaction's BEGIN as often, and each way back waits until the loop is done wit
 whose batches take it 10 to 20 ms each, a request that reads once went there nine times, and goes there twice.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -43,11 +44,20 @@ class ReadingConnection(aiosqlite.Connection):
         return _Cursor(self)
 
     async def done(self, statement: str, parameters: Sequence[Any], *, is_many: bool) -> _Done:
-        """Run a statement, within a transaction if one is to begin, and return all that came of it."""
+        """Run a statement, within a transaction if one is to begin, and return all that came of it.
+
+        One whose caller is cancelled is broken off: its thread would go on, and outlive the loop that it answers to.
+        """
         begins, self.is_to_begin = self.is_to_begin, False
         self._is_begun = self._is_begun or begins
         run = partial(_run, is_many=is_many, begins=begins)
-        done: _Done = await self._execute(run, self._conn, statement, parameters)  # type: ignore[no-untyped-call]
+        try:
+            done: _Done = await self._execute(run, self._conn, statement, parameters)  # type: ignore[no-untyped-call]
+        except asyncio.CancelledError:
+            # Nobody waits for it any more. It is over when what comes behind it is.
+            self._conn.interrupt()
+            await self._execute(_nothing)  # type: ignore[no-untyped-call]
+            raise
         return done
 
     async def rollback(self) -> None:
@@ -55,6 +65,9 @@ class ReadingConnection(aiosqlite.Connection):
         was_begun, self._is_begun, self.is_to_begin = self._is_begun, False, False
         if was_begun:
             await super().rollback()
+
+
+def _nothing() -> None: ...
 
 
 def _run(
