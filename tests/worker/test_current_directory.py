@@ -86,14 +86,18 @@ def test_every_start_of_a_python_in_the_packages_is_told_so() -> None:
     assert [start for start in starts if start[1:] not in {("'-P'",), ("'-I'",)}] == []
 
 
-async def test_a_tasks_process_starts_though_the_current_directory_was_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As that of a release which the next one has replaced: the run told of limits that were to be raised."""
+@pytest.fixture
+def removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A current directory that is there no more; this repository's modules are found all the same."""
     monkeypatch.syspath_prepend(str(ROOT))
     (tmp_path / "release").mkdir()
     monkeypatch.chdir(tmp_path / "release")
     (tmp_path / "release").rmdir()
+
+
+@pytest.mark.usefixtures("removed")
+async def test_a_tasks_process_starts_though_the_current_directory_was_removed() -> None:
+    """As that of a release which the next one has replaced: the run told of limits that were to be raised."""
     claim = {"id": "t", "run_id": 0, "job_name": "@global:tasks:doubles", "payload": {"n": 2}}
     child = await Child.start()
     try:
@@ -106,14 +110,8 @@ async def test_a_tasks_process_starts_though_the_current_directory_was_removed(
 
 
 @pytest.mark.inside
-def test_a_worker_of_installed_tasks_starts_where_the_current_directory_was_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-    (tmp_path / "release").mkdir()
-    monkeypatch.chdir(tmp_path / "release")
-    (tmp_path / "release").rmdir()
-
+@pytest.mark.usefixtures("removed")
+def test_a_worker_of_installed_tasks_starts_where_the_current_directory_was_removed() -> None:
     assert "@global:tasks:hello" in {one.full_name for one in load(("examples.hello",))}
 
 
