@@ -100,10 +100,15 @@ async def test_what_fails_says_so_and_the_next_read_is_as_any_other(sqlite, stra
     assert not is_busy
 
 
-async def test_a_read_that_nobody_waits_for_any_more_is_broken_off(sqlite, stranger) -> None:
+@pytest.mark.parametrize("turns", [None, 1, 2, 3, 4, 5], ids=lambda turns: f"after {turns or 'it began'}")
+async def test_a_read_that_nobody_waits_for_any_more_is_broken_off(sqlite, stranger, turns: int | None) -> None:
+    """Also one that was handed to its thread and has not begun: an interrupt of nothing does nothing."""
     for _ in range(6):  # more than there are connections
         reading = asyncio.ensure_future(read(sqlite, ENDLESS))
-        await until(_is_reading)
+        for _ in range(turns or 0):
+            await asyncio.sleep(0)
+        if turns is None:
+            await until(_is_reading)
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading

@@ -15,6 +15,9 @@ import aiosqlite
 
 Rows = list[tuple[Any, ...]]
 
+AGAIN = 0.01
+"""Seconds after which a statement that is broken off is interrupted again."""
+
 
 class _Done(NamedTuple):
     """What a statement that was run has told."""
@@ -54,11 +57,19 @@ class ReadingConnection(aiosqlite.Connection):
         try:
             done: _Done = await self._execute(run, self._conn, statement, parameters)  # type: ignore[no-untyped-call]
         except asyncio.CancelledError:
-            # Nobody waits for it any more. It is over when what comes behind it is.
-            self._conn.interrupt()
-            await self._execute(_nothing)  # type: ignore[no-untyped-call]
+            await self._break_off()
             raise
         return done
+
+    async def _break_off(self) -> None:
+        """End the statement that runs, or is about to: it is over when what comes behind it is."""
+        if self._connection is None or not self._running:
+            return  # closed meanwhile, and the statement with it
+        behind = asyncio.ensure_future(self._execute(_nothing))  # type: ignore[no-untyped-call]
+        while not behind.done():
+            # One that has not begun yet is none that SQLite could interrupt.
+            self._connection.interrupt()
+            await asyncio.wait([behind], timeout=AGAIN)
 
     async def rollback(self) -> None:
         """End the transaction, if one was begun."""
