@@ -1,7 +1,9 @@
 """PostgreSQL: a batch is applied while the one before it is written, and does not outlive that one's failure."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import gc
+import weakref
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -132,6 +134,29 @@ async def test_new_tasks_are_taken_too_while_a_batch_is_written(served: Served, 
     assert await one == {}
     [new] = await other
     assert await statuses(served, [run, new]) == [Status.COMPLETED, Status.PENDING]
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """No collector of cycles during a test: what is left then is what counting references frees."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+async def test_batches_that_are_over_are_let_go_of_with_their_tasks_though_each_was_followed(
+    served: Served, gate: Gate
+) -> None:
+    _, one, other = await first_in_flight(served, gate)
+    flights = [weakref.ref(thing) for thing in gc.get_objects() if isinstance(thing, InFlight)]
+    assert len(flights) == 2, "the one that is written, and the one behind it"
+
+    gate.open()
+
+    assert (await one, await other) == ({}, {})
+    await until(lambda: not any(flight() for flight in flights), pause=0)
 
 
 LOST = LostUpdate("another server was faster")
