@@ -18,11 +18,13 @@ from treadle_bench.bars import BARS, Found, verdicts
 from treadle_bench.case import Case, rows_of
 from treadle_bench.cases import drains
 from treadle_bench.cases.drains import rate_of
+from treadle_bench.cases.memory import judged as judged_memory
 from treadle_bench.cases.soak import Look, judged
 from treadle_bench.catalogue import BARRED, CASES, chosen
 from treadle_bench.children import Children, without_treadle
 from treadle_bench.figures import BOTH, NONE, BenchFailed, Figure, Ratio, Row, Sample, percentile
 from treadle_bench.loads.observers import ages_of
+from treadle_bench.machine import Memory
 from treadle_bench.peers import COUNTERPARTS, Peer, find_peers, ratios
 from treadle_bench.picture import Scale, draw
 from treadle_server.app import create_app
@@ -211,6 +213,20 @@ def test_a_soak_that_grows_or_falls_behind_misses_its_bar(changes: Any, missed: 
     found = {one.what.removeprefix("soak: ") for one in verdicts(rows, []) if one.met is False}
 
     assert found == missed
+
+
+@pytest.mark.parametrize(
+    ("resident", "missed"),
+    [([150, 155, 157], set()), ([150, 155, 201], {"its growth over the last 70 %", "memory after 1,000,000 tasks"})],
+)
+def test_a_server_that_grows_while_a_million_tasks_pass_misses_its_bars(resident: list[int], missed: set[str]) -> None:
+    sizes = {(n + 1) * 100_000: Memory(resident=size, own=50) for n, size in enumerate(resident)}
+    rows = rows_of(CASES["memory"], "sqlite", list(judged_memory(sizes)))
+
+    found = {one.what: one.met for one in verdicts(rows, [])}
+
+    assert found.keys() == {bar.what for bar in BARS if bar.case == "memory"}
+    assert {what for what, met in found.items() if met is not True} == missed
 
 
 @pytest.fixture
