@@ -4,6 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from treadle.wire.filters import TaskFilter
+from treadle_server.store import arrivals
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import bound
 from treadle_server.store.read import few, filters
@@ -50,6 +51,14 @@ def _is_indexed(steps: str) -> bool:
         and "Seq Scan on tasks" not in steps
         and "TEMP B-TREE" not in steps
     )
+
+
+async def test_the_first_and_the_last_task_are_looked_up_without_reading_through_all_of_them(shop) -> None:
+    """Retention asks for them each minute."""
+    async with shop.engine.store.write() as tx:
+        steps = await plan(tx, arrivals._ENDS, {})
+
+    assert _is_indexed(steps), steps
 
 
 @pytest.mark.parametrize("is_exclusive", [True, False], ids=["exclusive", "several"])

@@ -10,6 +10,7 @@ from tests.store.read.test_windows import KEYS, everything
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
 from treadle.wire.status import LEASED, Status
+from treadle_server.store.arrivals import first_since
 from treadle_server.store.read import few, filters, walks, windows
 from treadle_server.store.read.tasks import page
 from treadle_server.store.read.windows import ahead_of, anchor, partial_total, window
@@ -202,9 +203,9 @@ async def test_what_came_in_since_an_instant_is_found_by_halves(stored: StoredTa
 
     async with stored.store.read() as connection:
         for hours in (-3, 1, 2, 30, 58, 59):
-            first = await walks.first_since(connection, START + timedelta(hours=hours))
+            first = await first_since(connection, START + timedelta(hours=hours))
             assert 7 * (max(hours, 1) - 1) < first <= 7 * max(hours, 1)
-        assert await walks.first_since(connection, START + timedelta(hours=60)) == 7 * 59 + 1
+        assert await first_since(connection, START + timedelta(hours=60)) == 7 * 59 + 1
 
 
 async def test_an_id_and_a_flow_of_many_tasks_are_looked_through_too(

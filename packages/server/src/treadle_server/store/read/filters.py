@@ -31,6 +31,7 @@ from treadle.wire.sealed import MARK
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.failures import read as read_key
 from treadle_server.domain.visibility import Visibility
+from treadle_server.store.arrivals import first_since
 from treadle_server.store.read import counts, few, walks
 from treadle_server.store.read.visibility import within
 from treadle_server.store.read.walks import Asked, ListWalk, Walk, numbered
@@ -240,9 +241,9 @@ async def _while_they_came(connection: AsyncConnection, wanted: TaskFilter, foun
         return []
     bounds: list[ColumnElement[bool]] = []
     if since is not None:
-        bounds.append(tasks.c.seq >= await walks.first_since(connection, since - walks.CLOCKS_APART))
+        bounds.append(tasks.c.seq >= await first_since(connection, since - walks.CLOCKS_APART))
     if until is not None:
-        bounds.append(tasks.c.seq < await walks.first_since(connection, until + walks.CLOCKS_APART))
+        bounds.append(tasks.c.seq < await first_since(connection, until + walks.CLOCKS_APART))
     return bounds
 
 

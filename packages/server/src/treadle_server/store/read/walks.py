@@ -11,7 +11,7 @@ out of it: the plan is the same whatever is known of the tables, and ends with t
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, cast
 
 from sqlalchemy import Column, ColumnClause, ColumnElement, Select, SelectBase, any_, func, literal_column, select
@@ -165,27 +165,3 @@ def numbered(seqs: SelectBase, dialect: str) -> ColumnElement[bool]:
 async def count(connection: AsyncConnection, those: SelectBase) -> int:
     """Return how many there are of those that are selected, which have a limit."""
     return (await connection.execute(select(func.count()).select_from(those.subquery()))).scalar_one()
-
-
-async def first_since(connection: AsyncConnection, at: datetime) -> int:
-    """Return a number from which on tasks came in at `at` or later, looked for by halves.
-
-    They are numbered as they come: those before it came earlier, as the store's clock told it then.
-    """
-    first, last = (await connection.execute(_ENDS)).one()
-    low, high = int(first or 0), int(last or 0) + 1
-    while low < high:
-        middle = (low + high) // 2
-        below = select(tasks.c.seq, tasks.c.created_at).where(tasks.c.seq <= middle, tasks.c.seq >= low)
-        row = (await connection.execute(below.order_by(tasks.c.seq.desc()).limit(1))).first()
-        if row is None or row.created_at < at:
-            low = middle + 1
-        else:
-            high = int(row.seq)
-    return low
-
-
-_ENDS = select(
-    select(func.min(tasks.c.seq)).scalar_subquery().label("low"),
-    select(func.max(tasks.c.seq)).scalar_subquery().label("high"),
-)

@@ -5,7 +5,7 @@ What a reader has found is looked at again by the writer, under its locks: only 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from time import perf_counter
 from typing import Any, NamedTuple, cast
 
@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import OPEN, TERMINAL, Status
+from treadle_server.store.arrivals import first_since
 from treadle_server.store.base import Dialect, LostUpdate, Tx
 from treadle_server.store.bound_lists import NUMBER, bound, is_among
 from treadle_server.store.postgres.connection import DirectConnection
@@ -141,23 +142,8 @@ async def counted(connection: AsyncConnection, cutoffs: Cutoffs) -> list[tuple[s
 
 
 async def last_before(connection: AsyncConnection, instant: datetime) -> int:
-    """Return the number of the last task that was put in until `instant`; what came later can't have ended before.
-
-    Numbers ascend with the time of arrival, so that it is found in some twenty looks, without an index of its own.
-    """
-    least, greatest = (await connection.execute(select(func.min(_c.seq), func.max(_c.seq)))).one()
-    if least is None:
-        return 0
-    low, high = least - 1, greatest
-    first_from = select(_c.seq, _c.created_at).where(_c.seq >= bindparam("seq")).order_by(_c.seq).limit(1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        row = (await connection.execute(first_from, {"seq": middle})).first()
-        if row is None or row.created_at > instant:
-            high = middle - 1
-        else:
-            low = max(middle, min(row.seq, high))
-    return int(low)
+    """Return a number up to which tasks came in until `instant`; what came later can't have ended before."""
+    return await first_since(connection, instant + timedelta.resolution) - 1
 
 
 def _found(dialect: Dialect) -> Select[Any]:
