@@ -20,6 +20,14 @@ LARGE_SHARE = 5
 """So many times as many tasks may wait that are of commands with more than a batch: a request may bring 10,000 tasks,
 each with what it waits for, and several people may hand in a flow at once."""
 
+GATHER_TURNS, QUIET_TURNS = 8, 2
+"""Turns of the loop for which a batch waits at most: while commands come, and while none does; a request is read in one
+turn, and asks in the next.
+
+Of fifty HTTP clients that were answered together the first had a commit to themselves: 670 to 775 commits for 11,000
+submits instead of 265 to 290, and 2,170 · 2,500 submits a second instead of 2,790 · 3,060 · 3,190, in turn on SQLite.
+"""
+
 _FOLLOWING = (ReportMany, Submit, SubmitEach, PromoteDue)
 """Commands that may be applied while the batch before is written; others would have to read, and so wait for it.
 
@@ -74,6 +82,16 @@ class CommandQueue:
         self._pending.append(pending)
         self._count(pending.rows, 1)
         return pending.answer
+
+    async def gather(self) -> None:
+        """Let those come along with what waits whose requests are there already, or come while these are read."""
+        quiet = 0
+        for _ in range(GATHER_TURNS):
+            rows = self.rows
+            if quiet == QUIET_TURNS or not 0 < rows < self.most_rows:
+                return
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if self.rows == rows else 0
 
     def take(self, *, following: bool = False) -> list[Pending]:
         """Take what waits, up to a bound of rows: a lone command is not kept waiting, and a batch grows under load.

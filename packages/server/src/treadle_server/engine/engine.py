@@ -80,8 +80,7 @@ class Engine:
         """Why the last batch could not be written; None since one was, or since the store was tried."""
         self.commit_seconds, self.batch_rows = Distribution(COMMITS), Distribution(ROWS)
         self._queue = CommandQueue(most_rows, most_waiting)
-        self._wake = asyncio.Event()
-        self._moved = asyncio.Event()
+        self._wake, self._moved = asyncio.Event(), asyncio.Event()
         """Set when a command came or a batch is over: another batch may be applied now."""
         self._closing = False
         self._claims = HttpClaims(self.dispatcher, self.run, wake=self._wake.set, hand_back=self._hand_back)
@@ -201,6 +200,7 @@ class Engine:
 
         Return whether there may be more to do at once.
         """
+        await self._queue.gather()
         if not self.store.is_shared:
             return await self._turn(InFlight(self._take()))  # SQLite's commits are done in place, or soon
         last = await self._launch(group, InFlight(self._take()))
