@@ -148,6 +148,15 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """No collector of cycles during a test: what is left then is what counting references does not free."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return ("asyncio", {})

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -134,15 +134,6 @@ async def test_new_tasks_are_taken_too_while_a_batch_is_written(served: Served, 
     assert await one == {}
     [new] = await other
     assert await statuses(served, [run, new]) == [Status.COMPLETED, Status.PENDING]
-
-
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    """No collector of cycles during a test: what is left then is what counting references frees."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.usefixtures("no_collector")

@@ -59,12 +59,25 @@ def bad_value(found: Fault) -> ValidationFailed:
 
 
 def problem_body(error: TreadleError, instance: str | None = None) -> dict[str, Any]:
-    """Return the problem's members; text that can't be sent as UTF-8 is replaced."""
+    """Return the problem's members, to be told; text that can't be sent as UTF-8 is replaced."""
     body = error.as_problem()
     body["detail"] = sendable(error.detail)
     if instance is not None:
         body["instance"] = sendable(instance)
+    _let_go_of_frames(error)
     return body
+
+
+def _let_go_of_frames(error: BaseException) -> None:
+    """Drop the traces of what is told, which nobody looks at: of a defect the log has one, and this is none.
+
+    A frame that keeps the error, to tell of several together or to say where it was, is kept by it, and with it the
+    request and its body: nothing but the collector of cycles would free them, 600 wrong payloads later.
+    """
+    each: BaseException | None = error
+    while each is not None:
+        each.__traceback__ = None
+        each = each.__context__
 
 
 def sendable(text: str) -> str:
