@@ -5,6 +5,7 @@ import pytest
 from tests.engine.conftest import ADMIN
 from treadle.wire.status import Reason, Status
 from treadle_server.access.principal import Principal
+from treadle_server.engine.commands import SteerMany
 from treadle_server.errors import InvalidTaskTransition, TaskConflict
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +55,25 @@ async def test_a_task_whose_unique_key_another_has_now_does_not_come_back_l9(sho
     assert (await shop.get(task.id)).version == ended.version
     await shop.steer(holder, "cancel")
     assert (await shop.steer(task, verb)).status is Status.PENDING
+
+
+@pytest.mark.parametrize(("end", "verb"), [("failed", "resume"), ("completed", "rerun")])
+async def test_of_several_with_one_unique_key_the_first_comes_back_and_each_other_is_told_who_has_it_l9(
+    shop, end, verb
+) -> None:
+    worker = await shop.worker()
+    tasks = []
+    for _ in range(3):
+        tasks += await shop.submit(unique_key="nightly")
+        [run] = await shop.claim(worker)
+        await shop.run(run, end)
+    ids = [task.id for task in tasks]
+
+    back, *refused = await shop.engine.run(SteerMany(principal=ADMIN, action=verb, ids=ids))
+
+    assert (back[0], back[1].status) == (ids[0], Status.PENDING)
+    assert [task_id for task_id, _ in refused] == ids[1:]
+    assert all(isinstance(why, InvalidTaskTransition) and ids[0] in why.detail for _, why in refused)
 
 
 async def test_g6_the_same_id_is_another_users_conflict_whatever_its_content(shop) -> None:

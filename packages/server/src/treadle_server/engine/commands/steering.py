@@ -140,6 +140,9 @@ class Steer(OneRow):
         if (told := function(before, work.now, is_undo=is_undo)) is not None:
             work.keep_run(told)
         task.blocked = task.stands_in_line
+        if task.unique_key is not None:
+            # Others that had the key may be wanted back by the same command.
+            work.unique[task.job_num, task.unique_key] = task
         work.changed(task)
 
     def _resolve(self, work: UnitOfWork, task: Task) -> None:
