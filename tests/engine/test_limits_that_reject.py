@@ -7,7 +7,8 @@ import pytest
 
 from tests.engine.test_limits import ids, named, set_limit
 from treadle.wire.status import Status
-from treadle_server.engine.commands import Submission, SubmitEach
+from treadle_server.domain.dependencies import Need
+from treadle_server.engine.commands import Submission, Submit, SubmitEach
 from treadle_server.errors import LimitFull
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +54,24 @@ async def test_a_bulk_is_refused_whole_and_counts_each_of_its_tasks_once(shop) -
 
     assert one.id == same.id
     await refused(shop, limits=named())
+
+
+@pytest.mark.parametrize("is_of_the_request", [False, True])
+async def test_a_bulk_counts_those_too_that_wait_for_what_has_ended_as_they_need_it(shop, is_of_the_request) -> None:
+    await set_limit(shop, concurrency=1, on_full="reject")
+    [failed] = await shop.submit(options={"max_retries": 0})
+    [run] = await shop.claim(await shop.worker())
+    await shop.run(run, "failed", error="x")
+    again = Submission(job_name=shop.job, payload="{}", content_hash=failed.content_hash, id=failed.id)
+    need = Need(0 if is_of_the_request else failed.id, [("d", None)])
+    more = {"needs": [need], "on_dependency_failure": "run", "limits": named()}
+    waiting = [Submission(job_name=shop.job, payload="{}", content_hash=b"x", **more) for _ in range(2)]
+
+    with pytest.raises(LimitFull):
+        await shop.engine.run(Submit(principal=shop.principal, room="@global", items=[again, *waiting]))
+    *_, one = await shop.engine.run(Submit(principal=shop.principal, room="@global", items=[again, waiting[0]]))
+
+    assert one.task.status is Status.PENDING
 
 
 async def test_what_is_there_already_is_answered_again_when_the_limit_is_full(shop) -> None:

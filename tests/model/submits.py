@@ -18,8 +18,8 @@ from tests.model.things import (
     Task,
     User,
 )
-from tests.model.waiting import check_refs
-from treadle.wire.status import Status
+from tests.model.waiting import check_refs, named
+from treadle.wire.status import TERMINAL, Status
 
 Given = dict[str, Any]
 """A submit: `job` and the fields of the wire; instants as datetimes."""
@@ -83,10 +83,20 @@ class Submits(Beats):
             marks = {("id", one.get("id")), ("key", one["job"], one.get("unique_key"))}
             marks = {mark for mark in marks if mark[-1] is not None}
             if one.get("id") not in self.tasks and self._holder(one) is None and not marks & seen:
-                is_due = not (one.get("depends_on") or one.get("delay")) and (one.get("scheduled_at") or now) <= now
+                is_due = not one.get("delay") and (one.get("scheduled_at") or now) <= now
+                is_due = is_due and all(self._is_over(given, one, word) for word in named(one.get("depends_on") or {}))
                 found.append((self._counts_of(room, one), is_due))
             seen |= marks
         return found
+
+    def _is_over(self, given: Sequence[Given], one: Given, word: str) -> bool:
+        """Whether a task need not wait for one, by its ref or id, that was there before the request and has ended."""
+        item: Given = next((other for other in given if other.get("ref") == word), {"id": word})
+        known = self.tasks.get(item.get("id", "")) or self._holder(item)
+        if known is None:
+            return False
+        is_enough = one.get("on_dependency_failure") == "run" and known.status in TERMINAL
+        return is_enough or known.status is Status.COMPLETED
 
     def _counts_of(self, room: str, one: Given) -> dict[Key, int]:
         return self.counts_of(self.jobs[one["job"]], room, one.get("limits"), one.get("payload", {}))

@@ -13,7 +13,7 @@ from treadle.wire.status import OPEN, Status
 from treadle_server.access.checks import sees
 from treadle_server.access.principal import Principal
 from treadle_server.domain.admission import Wanted
-from treadle_server.domain.dependencies import Need
+from treadle_server.domain.dependencies import Need, Verdict, verdict
 from treadle_server.domain.flows import FlowWanted
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import TASK_FIELDS, Task, check_times
@@ -96,6 +96,14 @@ def holder_of(work: UnitOfWork, job_num: int, unique_key: str) -> Task | None:
     return holder if holder is not None and holder.status in OPEN else None
 
 
+def _known(work: UnitOfWork, item: Submission, job: Job) -> Task | None:
+    """Return the task that a submission means which is there already: of the same id, or the holder of its key."""
+    first = None if item.id is None else work.tasks.get(item.id)
+    if first is None and item.unique_key is not None:
+        return holder_of(work, job.num, item.unique_key)
+    return first
+
+
 def held_by(principal: Principal, holder: Task) -> UniqueKeyHeld:
     """Return what is said to who wants the unique key of another task; of one that they don't see no more than that."""
     whose = f"task {holder.id}" if sees(principal, holder) else "a task that this token does not see"
@@ -164,13 +172,19 @@ class Submit(_OfItems):
         for item in self.items:
             job = jobs[item.job_name]
             marks = {item.id, None if item.unique_key is None else (job.num, item.unique_key)} - {None}
-            is_there = item.id in work.tasks or (
-                item.unique_key is not None and holder_of(work, job.num, item.unique_key) is not None
-            )
-            if not is_there and not marks & seen:
-                is_due = not item.needs and not item.delay and (item.due_at is None or item.due_at <= work.now)
+            if _known(work, item, job) is None and not marks & seen:
+                is_due = not item.delay and (item.due_at is None or item.due_at <= work.now)
+                is_due = is_due and all(self._is_met(work, item, need, jobs) for need in item.needs)
                 yield Wanted(limits_of(work, job, self.room, item.limits, item.payload), is_due)
             seen |= marks
+
+    def _is_met(self, work: UnitOfWork, item: Submission, need: Need, jobs: Mapping[str, Job]) -> bool:
+        """Return whether what an item waits for was there before the request, and has ended as the item needs it."""
+        if isinstance(need.of, int):
+            other = self.items[need.of]
+            known = _known(work, other, jobs[other.job_name])
+            return known is not None and verdict(item.on_dependency_failure, known.status) is Verdict.MET
+        return verdict(item.on_dependency_failure, found(work, need.of).status) is Verdict.MET
 
     def _check_twins(self) -> None:
         """Raise `TaskConflict` when one id stands for two different tasks of this request."""
@@ -208,10 +222,7 @@ class Submit(_OfItems):
             raise TaskConflict(f"task {item.id} exists with other content; choose another id")
 
     def _put(self, work: UnitOfWork, item: Submission, job: Job, done: Mapping[int, Submitted]) -> Submitted:
-        first = work.tasks.get(item.id) if item.id is not None else None
-        if first is None and item.unique_key is not None:
-            first = holder_of(work, job.num, item.unique_key)
-        if first is not None:
+        if (first := _known(work, item, job)) is not None:
             return Submitted(first, created=False, position=None)
         option = work.rules.options(item.options, job)
         task = new_task(
