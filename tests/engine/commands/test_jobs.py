@@ -7,13 +7,23 @@ import sqlalchemy as sa
 
 from tests.engine.conftest import ADMIN
 from treadle_server.access.principal import Principal
-from treadle_server.engine.commands import DeleteOrphans, PatchJob, RegisterJob, RemoveWorker, SweepWorkers
+from treadle_server.domain.limits import Caps
+from treadle_server.engine.commands import (
+    DeleteLimit,
+    DeleteOrphans,
+    PatchJob,
+    RegisterJob,
+    RemoveWorker,
+    SetLimit,
+    SweepWorkers,
+)
 from treadle_server.errors import (
     Forbidden,
     InternalJobNotConfigured,
     InvalidCategory,
     InvalidRoomId,
     JobNotFound,
+    LimitInUse,
     SchemaConflict,
     WorkerNotFound,
 )
@@ -22,6 +32,7 @@ from treadle_server.store.read.jobs import possible_orphans
 pytestmark = pytest.mark.anyio
 
 USER = Principal("user")
+NO_RATE = {"rate_count": None, "rate_seconds": None, "rate_burst": None}
 
 
 def registration(schema: str = "{}", *, principal: Principal = ADMIN, **details) -> RegisterJob:
@@ -70,6 +81,21 @@ async def test_a_replacement_makes_a_new_schema_version(shop) -> None:
     replaced = await shop.engine.run(registration('{"type": "object"}', replace=True))
 
     assert (replaced.created, replaced.job.schema_version) == (False, 2)
+
+
+async def test_a_replacement_that_says_no_defaults_takes_them_away_and_a_link_leaves_them(shop) -> None:
+    await shop.engine.run(SetLimit(principal=ADMIN, room="a", name="api", caps=Caps(concurrency=1, **NO_RATE)))
+    await shop.engine.run(registration(defaults='{"limits": [{"name": "api"}]}'))
+    delete = DeleteLimit(principal=ADMIN, room="a", name="api")
+
+    linked = await shop.engine.run(registration())
+    with pytest.raises(LimitInUse, match="replace: true"):
+        await shop.engine.run(delete)
+    replaced = await shop.engine.run(registration(replace=True))
+    await shop.engine.run(delete)
+
+    assert "api" in linked.job.defaults
+    assert (replaced.job.defaults, replaced.job.schema_version) == ("{}", 1)
 
 
 async def test_a_job_keeps_the_origin_that_was_told_first_until_it_is_replaced_widened_or_revived(shop) -> None:

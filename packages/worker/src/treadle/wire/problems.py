@@ -97,7 +97,8 @@ _TYPES = (
         "limit-in-use",
         409,
         "Limit in use",
-        "Open tasks or jobs name the limit. Let them end, or register the jobs without it, and delete it then.",
+        "Open tasks or jobs name the limit. Let them end, or register the jobs without it (replace: true), and then"
+        " delete it.",
     ),
     ProblemType(
         "limit-full",

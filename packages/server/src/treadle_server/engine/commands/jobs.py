@@ -208,9 +208,8 @@ class RegisterJob(OneRow):
 
     def _differs(self, job: Job) -> bool:
         """Return whether the defaults are to be renewed; a plain link of another worker leaves them."""
-        return (not same_json(job.defaults, self.defaults) and self.defaults != "{}") or (
-            self.retain and not job.retain
-        )
+        says_them = self.replace or self.defaults != "{}"
+        return (says_them and not same_json(job.defaults, self.defaults)) or (self.retain and not job.retain)
 
 
 def same_json(one: str, other: str) -> bool:

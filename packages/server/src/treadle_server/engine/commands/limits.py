@@ -66,8 +66,8 @@ class DeleteLimit(OneRow):
         if (self.room, self.name) in work.named_limits:
             raise LimitInUse(
                 f"open tasks or jobs name the limit {self.name!r} of room {self.room}, or code that counts against it"
-                " has not stopped yet: let them end, or register the jobs without it (raise the limit meanwhile, if it"
-                " is in the way)"
+                " has not stopped yet: let them end, or register the jobs without it, with replace: true (raise the"
+                " limit meanwhile, if it is in the way)"
             )
         work.delete_limit(limit)
 
