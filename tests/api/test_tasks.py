@@ -35,6 +35,27 @@ async def test_the_same_id_with_the_same_content_gives_the_first_task(lab: Room)
     assert (await lab.client.get("/v1/tasks")).json()["total"] == 1
 
 
+async def test_the_same_id_gives_the_first_task_though_the_jobs_schema_was_replaced_since_g6(lab: Room):
+    first = {"id": str(uuid4()), "payload": {"n": 1}}
+    url = f"/v1/rooms/lab/tasks/{lab.job}"
+    await lab.client.post(url, json=first)
+    job = {"category": "tasks", "name": "add", "schema": {"required": ["m"]}, "replace": True}
+    await lab.client.put("/v1/rooms/lab/jobs", json=job)
+
+    again = await lab.client.post(url, json=first)
+    other = await lab.client.post(url, json={**first, "payload": {"n": 2}})
+    new = await lab.client.post(url, json={**first, "id": str(uuid4())})
+    good = {"job": lab.job, "payload": {"m": 1}}
+    many = await lab.client.post("/v1/rooms/lab/tasks", json={"tasks": [good, {"job": lab.job, **first}]})
+    bad = await lab.client.post("/v1/rooms/lab/tasks", json={"tasks": [{"job": lab.job, **first}, {"job": lab.job}]})
+
+    assert (again.status_code, again.json()["id"]) == (200, first["id"])
+    assert (other.status_code, problem(other)) == (409, "task-conflict")
+    assert (new.status_code, problem(new)) == (422, "invalid-payload")
+    assert [task["id"] == first["id"] for task in many.json()["tasks"]] == [False, True]
+    assert (bad.status_code, bad.json()["detail"]) == (422, 'tasks.1.payload: "m" is a required property')
+
+
 async def test_a_payload_that_does_not_satisfy_the_schema_is_refused_with_its_path(lab: Room):
     wrong = await lab.client.post(f"/v1/rooms/lab/tasks/{lab.job}", json={"payload": {"n": "one"}})
     many = {"tasks": [{"job": lab.job, "payload": {"n": 1}}, {"job": lab.job, "payload": {}}]}

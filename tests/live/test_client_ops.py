@@ -29,6 +29,19 @@ async def test_results_are_pushed_to_those_who_wait(opened: Open):
     assert results == {task["id"]: n for n, task in enumerate(submitted)}
 
 
+async def test_of_tasks_that_are_put_in_each_by_itself_one_is_there_though_its_schema_was_replaced_g6(opened: Open):
+    client = await opened()
+    await client.call("register", **JOB)
+    first, bad = ({"job": NAME, "id": str(uuid4()), "payload": {}} for _ in range(2))
+    await client.call("submit_each", room="lab", tasks=[first])
+    await client.call("register", **{**JOB, "schema": {"required": ["m"]}, "replace": True})
+
+    taken = (await client.call("submit_each", room="lab", tasks=[bad, first, {**bad, "payload": {"m": 1}}]))["tasks"]
+
+    assert [one.get("id") for one in taken] == [None, first["id"], bad["id"]]
+    assert taken[0]["problem"]["type"] == "/v1/problems/invalid-payload"
+
+
 async def test_an_await_pushes_what_is_over_already_and_what_ends_later(opened: Open):
     client, other = await opened(), await opened()
     await client.call("register", **JOB)

@@ -24,12 +24,13 @@ from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, SubmitOutcome, Submitted
 from treadle_server.engine.commands.jobs import check_room
-from treadle_server.engine.commands.submit import rows_of
+from treadle_server.engine.commands.submit import UNCHECKED, rows_of
 from treadle_server.errors import Forbidden, InvalidPayload, SchemaConflict, TreadleError, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.binding import bind, bonds_of
 from treadle_server.operations.checking import Checked, refusals
 from treadle_server.operations.context import OperationContext
+from treadle_server.store.read import tasks as read_tasks
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Digest
@@ -227,11 +228,32 @@ async def _checked(
     """Return the submissions, all of them or none. Raises as `submit` does."""
     texts = [values.text_of(item.payload) for _, item in wanted]
     checked = [(_partly(ctx, *one), one[1].payload, text) for one, text in zip(wanted, texts, strict=True)]
-    for i, error in (await refusals(ctx.catalog, checked, all_or_none=True)).items():
+    there: frozenset[str] = frozenset()
+    refused = await refusals(ctx.catalog, checked, all_or_none=True)
+    if refused and (there := await _there(ctx, [item for _, item in wanted])):
+        new = [i for i, (_, item) in enumerate(wanted) if item.id not in there]
+        found = await refusals(ctx.catalog, [checked[i] for i in new], all_or_none=True)
+        refused = {new[i]: error for i, error in found.items()}
+    for i, error in refused.items():
         if len(wanted) == 1 or not isinstance(error, InvalidPayload):
             raise error
         raise InvalidPayload(f"tasks.{i}.{error.detail}", errors=error.errors)
-    return [build(job, room, item, text) for (job, item), text in zip(wanted, texts, strict=True)]
+    items = [build(job, room, item, text) for (job, item), text in zip(wanted, texts, strict=True)]
+    for item in items:
+        if item.id in there:
+            item.schema_version = UNCHECKED
+    return items
+
+
+async def _there(ctx: OperationContext, wanted: Iterable[TaskSubmit | PlainTask]) -> frozenset[str]:
+    """Return the ids of those that are there already, some of whose payloads the present schemas do not take.
+
+    They were checked as they came; a schema may have been replaced since, and they are the same tasks (G6).
+    """
+    if not (ids := {TaskId(item.id) for item in wanted if item.id is not None}):
+        return frozenset()
+    async with ctx.engine.store.read() as connection:
+        return frozenset(await read_tasks.states(connection, ids))
 
 
 async def _checked_each(
@@ -253,9 +275,14 @@ async def _checked_each(
         except TreadleError as refusal:
             taken[i] = refusal
     places = list(found)
-    for place, error in (await refusals(ctx.catalog, list(found.values()))).items():
-        del items[places[place]]
-        taken[places[place]] = error
+    refused = {places[i]: error for i, error in (await refusals(ctx.catalog, list(found.values()))).items()}
+    there = await _there(ctx, [wanted[i] for i in refused])
+    for i, error in refused.items():
+        if items[i].id in there:
+            items[i].schema_version = UNCHECKED
+            continue
+        del items[i]
+        taken[i] = error
     return items
 
 

@@ -33,6 +33,10 @@ class SchemaMoved(Exception):
     """The job's schema changed after the payload was checked: check it again and submit anew."""
 
 
+UNCHECKED = 0
+"""The schema version of a payload that was checked against none: such a task is there already, or checked anew."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Submission:
     """A task to be, checked in form and against the job's schema."""
@@ -196,9 +200,9 @@ class Submit(_OfItems):
     def _check(self, work: UnitOfWork, item: Submission, job: Job) -> None:
         if not work.rules.has_executor(job):
             raise InternalJobNotConfigured(f"no executor for {job.full_name} is configured on this server")
-        if item.schema_version is not None and item.schema_version != job.schema_version:
-            raise SchemaMoved
         first = None if item.id is None else work.tasks.get(item.id)
+        if first is None and item.schema_version is not None and item.schema_version != job.schema_version:
+            raise SchemaMoved
         if first is not None:
             self._check_same(first, item)
         elif item.delay:
@@ -360,6 +364,7 @@ _AFTER_HASH = slice(TASK_FIELDS.index("content_hash") + 1, None)
 
 
 __all__ = [
+    "UNCHECKED",
     "SchemaMoved",
     "Submission",
     "Submit",
