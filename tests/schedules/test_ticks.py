@@ -57,6 +57,16 @@ def test_every_so_many_minutes_follows_the_time_that_passes_e10() -> None:
     assert local("*/30 * * * *", "2026-03-29 01:15", 2) == ["03-29 01:30+0100", "03-29 03:00+0200"]
 
 
+def test_a_time_of_day_with_its_second_comes_once_each_day_too_e10() -> None:
+    assert local("0 30 2 * * *", "2026-03-28 03:00", 2) == ["03-29 03:00+0200", "03-30 02:30+0200"]
+    assert local("15 30 2 * * *", "2026-10-24 03:00", 2) == ["10-25 02:30+0200", "10-26 02:30+0100"]
+    assert local("0 */30 2 * * *", "2026-10-25 02:30", 2) == ["10-25 02:00+0100", "10-25 02:30+0100"]
+    assert local("0 15 2 * * *", "2026-10-03 03:00", 2, "Australia/Lord_Howe") == [
+        "10-04 02:30+1100",
+        "10-05 02:15+1100",
+    ]
+
+
 def test_six_fields_tick_by_the_second_e10() -> None:
     after = START + timedelta(milliseconds=300)
 

@@ -99,16 +99,27 @@ def cron_tick(expression: str, zone: str | None, after: datetime) -> datetime | 
     """Return the first instant later than `after` that a cron expression means; None when none comes in 50 years.
 
     At the changes of daylight saving time it does as Debian's cron: what falls into the hour that is left out comes at
-    its end, what falls into the hour that comes twice comes the first time; `*` in the minute or the hour, and
-    expressions with seconds, follow the time that really passes.
+    its end, what falls into the hour that comes twice comes the first time; `*` in the minute or the hour follows the
+    time that really passes.
     Raises `ValidationFailed` for what is no expression or no zone.
     """
     try:
         # The library repeats the hour that comes twice when it begins in the second one: that is over by then.
-        found = (tick.astimezone(UTC) for tick in CronSim(expression, after.astimezone(zone_of(zone))))
+        found = (tick.astimezone(UTC) for tick in _ticks(expression, after.astimezone(zone_of(zone))))
         return next((tick for tick in found if tick > after), None)
     except CronSimError as error:
         raise _no_cron(expression, str(error)) from None
+
+
+def _ticks(expression: str, after: datetime) -> CronSim:
+    """Return the ticks later than `after`, in its zone."""
+    ticks = CronSim(expression, after)
+    parts = expression.split()
+    if len(parts) == 6 and after.tzinfo is not UTC and not any(part.startswith("*") for part in parts[1:3]):
+        # The library heeds the changes of daylight saving time in five fields alone; with the second before them a
+        # time of day is one all the same.
+        ticks.fixup_tz, ticks.dt = after.tzinfo, ticks.dt.replace(tzinfo=None)
+    return ticks
 
 
 def interval_tick(phase: datetime, interval: timedelta, after: datetime) -> datetime:
