@@ -111,6 +111,22 @@ async def test_what_an_open_task_waits_for_stays_until_that_has_ended_e12(shop) 
     assert await remove(shop) == [first.id]
 
 
+@pytest.mark.parametrize("end", [Status.FAILED, Status.CANCELLED])
+async def test_what_did_not_complete_stays_until_what_waited_for_it_is_past_its_time_too_e12(shop, clock, end) -> None:
+    """That may be run again, and must not go without what it waits for."""
+    first = await ended(shop, end)
+    clock.advance(100)
+    [second] = await shop.submit()
+    await write(shop, sa.insert(tables.task_dependencies).values(task_seq=second.seq, needs_seq=first.seq))
+    await shop.steer(second, "cancel")
+
+    assert await remove(shop, 50) == []
+    if end is Status.FAILED:
+        assert await remove(shop, 0, end) == []
+    clock.advance(100)
+    assert await remove(shop, 50) == [first.id, second.id]
+
+
 async def test_the_last_instance_of_a_schedule_stays_as_long_as_the_schedule_e12(shop, clock) -> None:
     earlier, last = await ended(shop), await ended(shop)
     schedule = str(uuid4())

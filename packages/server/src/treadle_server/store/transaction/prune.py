@@ -75,18 +75,28 @@ def _ended() -> ColumnElement[bool]:
     return or_(*(and_(status_in(s), _c.completed_at <= bindparam(s.value)) for s in sorted(TERMINAL)))
 
 
+_MAY_RUN_AGAIN = (Status.FAILED, Status.CANCELLED)
+
+
 def _referred() -> ColumnElement[bool]:
     """Return the condition that something still needs the task."""
     dependent = tasks.alias("dependent")
-    # What failed or was cancelled may be run again, and then takes what this one returned.
+    # What failed or was cancelled may be run again: then it takes what this one returned, or waits for it again, which
+    # counts until both are past their time, or the end of a chain would be all that goes in a walk.
+    is_in_time = or_(
+        *(
+            and_(dependent.c.status == literal(s.value), dependent.c.completed_at > bindparam(s.value))
+            for s in _MAY_RUN_AGAIN
+        )
+    )
     would_take = and_(
         _c.status == literal(Status.COMPLETED.value),
-        dependent.c.status.in_([literal(Status.FAILED.value), literal(Status.CANCELLED.value)]),
+        dependent.c.status.in_([literal(s.value) for s in _MAY_RUN_AGAIN]),
     )
     needed = (
         select(dependent.c.seq)
         .join_from(task_dependencies, dependent, task_dependencies.c.task_seq == dependent.c.seq)
-        .where(task_dependencies.c.needs_seq == _c.seq, or_(dependent.c.completed_at.is_(None), would_take))
+        .where(task_dependencies.c.needs_seq == _c.seq, or_(dependent.c.completed_at.is_(None), would_take, is_in_time))
     )
     owed = select(webhook_deliveries.c.id).where(
         webhook_deliveries.c.task_seq == _c.seq, webhook_deliveries.c.next_at.is_not(None)
