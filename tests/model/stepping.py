@@ -73,6 +73,7 @@ class Steps(Claims):
         if task.cancel_requested:
             task.scheduled_at = now + timedelta(seconds=seconds)
             self.interrupt(task, now)
+            task.reason = Reason.SUSPENDED
             return
         self.put_back(task, Verb.SUSPEND, seconds, now)
         task.next_retry_at = None
@@ -112,7 +113,10 @@ class Steps(Claims):
     @staticmethod
     def _waits_by(task: Task, step: Step, name: str) -> bool:
         is_empty = step.kind == "receive" and step.received_at is None
-        return is_empty and step.step == name and step.run_id == task.run_id and not task.is_leased
+        if task.run_id is None or task.is_leased:
+            return False
+        last = task.run_id - 1 if task.worker_id is None else task.run_id
+        return is_empty and step.step == name and step.run_id == last
 
     @staticmethod
     def clear_steps(task: Task, from_step: str | None) -> None:

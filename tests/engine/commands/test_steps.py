@@ -261,6 +261,7 @@ async def test_paused_before_it_sleeps_it_is_paused_and_sleeps_after_the_resume(
 
     assert (paused.status, paused.cancel_requested) == (Status.PAUSED, False)
     assert (resumed.status, resumed.due_at) == (Status.SCHEDULED, clock.now() + timedelta(seconds=60))
+    assert resumed.reason is Reason.SUSPENDED
 
 
 async def test_an_edit_of_its_time_wakes_a_sleeper(shop: Shop) -> None:
@@ -337,6 +338,18 @@ async def test_a_message_that_comes_while_the_task_is_paused_ends_its_wait(shop:
 
     assert (paused.status, resumed.status) == (Status.PAUSED, Status.PENDING)
     assert await kept(shop, task) == [("approved", 0, 1)]
+
+
+async def test_a_message_ends_the_wait_of_a_task_that_was_settled_meanwhile_and_resumed(shop: Shop) -> None:
+    task = await wait_for(shop, await begun(shop), "approved")
+    await shop.steer(task, "pause")
+    await shop.steer(task, "resolve", to=Status.FAILED, error="no")
+    await shop.steer(task, "resume")
+
+    await send(shop, task, "approved", "yes")
+
+    assert (await shop.get(task.id)).status is Status.PENDING
+    assert await kept(shop, task) == [("approved", 0, "yes")]
 
 
 async def test_the_same_message_counts_once_and_other_data_is_refused(shop: Shop) -> None:

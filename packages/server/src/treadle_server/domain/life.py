@@ -231,6 +231,8 @@ def suspend(task: Task, seconds: float, ending: Ending, now: datetime) -> Run:
     if task.cancel_requested:
         task.due_at = now + timedelta(seconds=seconds)
         _interrupt(task, now)
+        # As one has it that is paused while it is asleep: a resume lets both go on sleeping.
+        task.reason = Reason.SUSPENDED
         return run
     _wait(task, Verb.SUSPEND, timedelta(seconds=seconds), now)
     # It is no retry, and tells by its reason that it is asleep.
