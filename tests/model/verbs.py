@@ -47,7 +47,7 @@ class Verbs(Submits):
             case "rerun":
                 self._check_again(task, Verb.RERUN, now)
                 from_step = given.get("from_step")
-                is_undo = if_version is not None and from_step is None
+                is_undo = if_version is not None and from_step is None and task.status is Status.CANCELLED
                 if not is_undo:
                     self.clear_steps(task, from_step)
                 self._rerun(task, now, is_undo=is_undo)

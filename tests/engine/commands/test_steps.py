@@ -425,6 +425,21 @@ async def test_a_resume_keeps_steps_and_a_rerun_clears_them_and_all_messages(sho
     assert (await receive(shop, anew, "approved")) is None
 
 
+@pytest.mark.parametrize("end", ["completed", "failed"])
+async def test_a_rerun_that_names_a_version_clears_steps_and_messages_too(shop: Shop, end: str) -> None:
+    task = await begun(shop, options={"max_retries": 0})
+    await keep(shop, task, "charge", 1)
+    await send(shop, task, "approved", 1)
+    ended = await shop.report(task, end)
+
+    rerun = await shop.steer(task, "rerun", if_version=ended.version)
+    anew = await began_again(shop, shop_worker(task))
+
+    assert rerun.steps == 0
+    assert await kept(shop, task) == []
+    assert (await receive(shop, anew, "approved")) is None
+
+
 async def test_a_rerun_from_a_step_keeps_what_came_before_it_and_begins_budgets_anew(shop: Shop) -> None:
     task = await begun(shop, options={"budget": 10.0, "max_retries": 1, "retry_base": 0.0})
     await keep(shop, task, "fetch", 1)

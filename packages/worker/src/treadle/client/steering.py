@@ -49,8 +49,8 @@ class Steering(Requester):
         """Run an ended task again from its start: without its steps, messages and checkpoint.
 
         With `from_step` the first step of that name and all that were kept after it are done again; those before it
-        stay kept, and what the deleted ones had received is received once more. Raises as `resume`, and
-        `ValidationFailed` when the task keeps no such step.
+        stay kept, and what the deleted ones had received is received once more. With `if_version` a cancel is undone:
+        then all of them stay kept. Raises as `resume`, and `ValidationFailed` when the task keeps no such step.
         """
         return await self._act(task_id, "rerun", from_step=from_step, if_version=if_version)
 

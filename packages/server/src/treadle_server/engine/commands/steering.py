@@ -132,7 +132,9 @@ class Steer(OneRow):
         verb, function = (Verb.RESUME, life.resume) if self.action == "resume" else (Verb.RERUN, life.rerun)
         advance(task.status, verb, Status.PENDING)
         life.check_deadline(task, work.now)
-        is_undo = self.if_version is not None and self.from_step is None
+        # Of an end that is no cancel nothing is undone: what completed or failed is run again from its start.
+        undoes = Status.CANCELLED if self.action == "rerun" else task.status
+        is_undo = self.if_version is not None and self.from_step is None and task.status is undoes
         if self.action == "rerun" and not is_undo:
             clear_steps(work, task, self.from_step)
         before = work.open(task)
