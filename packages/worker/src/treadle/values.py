@@ -84,10 +84,10 @@ def _unplain(value: Any, name: str, error: Exception) -> Fault:
     """Return where within a value the thing stands that can't be made plain, and what it is."""
     parts: list[int | str] = []
     if any(mark in said_by(error) for mark in _ENDLESS):
-        inside = [] if name else [str(part) for part, inner in _members(value) if _refusal(inner) is not None]
+        inside = [] if name else [str(part) for part, inner in members(value) if _refusal(inner) is not None]
         return _within(name, below(inside[:1], Fault("", TOO_DEEP)))
     for _ in range(MOST_LEVELS):
-        for part, inner in _members(value):
+        for part, inner in members(value):
             if (refusal := _refusal(inner)) is not None:
                 parts.append(part if isinstance(part, int | str) else repr(part))
                 value, error = inner, refusal
@@ -111,7 +111,8 @@ def _refusal(value: Any) -> Exception | None:
     return None
 
 
-def _members(value: Any) -> Iterable[tuple[Any, Any]]:
+def members(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Give what a value holds, each with the name or number of its place; of what holds nothing, nothing."""
     if isinstance(value, Mapping):
         return value.items()
     if isinstance(value, BaseModel):

@@ -1,17 +1,32 @@
 """A function's signature as a pydantic model: what its payload looks like, and how it becomes arguments again."""
 
+import enum
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    Secret,
+    SecretBytes,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import core_schema, to_json, to_jsonable_python
 
 from treadle.errors import BadValue, DefinitionError, InvalidArguments
-from treadle.values import brief, plain, said_by
+from treadle.values import brief, members, plain, said_by
 from treadle.wire.values import MOST_LEVELS, fault, is_kept
 
 _CONTEXT = "treadle.tasks.context.Context"
@@ -21,6 +36,16 @@ _CONTEXT_SPELLINGS = frozenset({"Context", "treadle.Context", "context.Context",
 _BYTES = ConfigDict(val_json_bytes="base64")
 """Results are sent with bytes in base64, as arguments are."""
 
+_SURE: frozenset[Any] = frozenset(
+    {str, int, float, bool, None, type(None), Any, bytes, datetime, date, time, timedelta, Decimal, Path, UUID}
+)
+"""Types of which pydantic reads again whatever it has written as JSON."""
+
+_MASK = b'"**********"'
+"""What pydantic writes in place of a secret."""
+
+_CANT = "can't be called so"
+
 
 class StandIn:
     """What stands for a result that is to come, where a flow takes it: as an argument, or in one that is a list."""
@@ -28,13 +53,21 @@ class StandIn:
     __slots__ = ()
 
 
-class _QuietSchema(GenerateJsonSchema):
-    """A default that is no JSON, such as a sentinel, is left out of the schema without a warning."""
+class _Schema(GenerateJsonSchema):
+    """Describes what the model reads: a default that is no JSON is left out without a warning, flags are combined."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012 - as pydantic declares it
         "skipped-choice",
         "non-serializable-default",
     }
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> dict[str, Any]:
+        """Describe an enum; flags are combined, and pydantic lists only the single ones."""
+        described = super().enum_schema(schema)
+        if issubclass(schema["cls"], enum.Flag):
+            described.pop("enum", None)
+            described.pop("const", None)
+        return described
 
 
 class Signature:
@@ -58,6 +91,8 @@ class Signature:
         self._places: tuple[tuple[str, str], ...] = ()
         """Each parameter with the model's field for it: pydantic takes a microsecond to say what fields there are."""
         self._partial: dict[frozenset[str], type[BaseModel]] = {}
+        self._is_sure = False
+        """Whether what was written of the arguments is read again by their types, without looking."""
         self._returns: TypeAdapter[Any] | None = None
 
     @property
@@ -66,12 +101,13 @@ class Signature:
         if self._model is None:
             self._model = self._make_model()
             self._places = tuple(zip(self.names, self._model.model_fields, strict=True))
+            self._is_sure = all(_is_sure(self._resolve(parameter.annotation)) for parameter in self.parameters)
         return self._model
 
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the payload; the function's own name is no part of it, so that it may be renamed."""
-        schema = self.model.model_json_schema(by_alias=True, schema_generator=_QuietSchema)
+        schema = self.model.model_json_schema(by_alias=True, schema_generator=_Schema)
         schema.pop("title", None)
         kept: dict[str, Any] = _with_kept_defaults(schema)
         return kept
@@ -109,13 +145,15 @@ class Signature:
             raise InvalidArguments(self._misplaced(given) or self._explain(error)) from None
         try:
             dumped: dict[str, Any] = model.__pydantic_serializer__.to_python(
-                model, mode="json", by_alias=True, exclude_unset=True
+                model, mode="json", by_alias=True, exclude_unset=True, round_trip=True
             )
             found: object = fault(dumped)
         except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
             dumped, found = {}, _bad_value(model, error)
         if found is not None:
-            raise InvalidArguments(self._misplaced(given) or f"{self.name} can't be called so: {found}")
+            raise InvalidArguments(self._misplaced(given) or f"{self.name} {_CANT}: {found}")
+        if not self._is_sure:
+            self._read_again(model, dumped)
         return dumped
 
     def arguments(self, payload: Any) -> dict[str, Any]:
@@ -128,24 +166,38 @@ class Signature:
         values = model.__dict__
         return {name: values[field] for name, field in self._places}
 
+    def _read_again(self, model: BaseModel, dumped: dict[str, Any]) -> None:
+        """Raise `InvalidArguments` for what a worker could not read, though it is what the function takes.
+
+        A dataclass writes its fields that `__init__` does not take, a model may be read by another alias than it is
+        written by, and a secret is written as asterisks.
+        """
+        written = to_json(dumped)
+        if _MASK in written and (name := _secret_of(model)) is not None:
+            raise InvalidArguments(
+                f"{self.name} {_CANT}: {name} has a secret, which is written as asterisks: take a str, and"
+                " @task(encrypted=True) where the server must not read it, or its name alone and look it up"
+            )
+        try:
+            type(model).__pydantic_validator__.validate_json(written)
+        except ValidationError as error:
+            raise InvalidArguments(
+                f"{self.name} {_CANT}: written as JSON it could not be read again: {_places_of(error)}"
+            ) from None
+
     def _misplaced(self, given: Mapping[str, Any]) -> str | None:
         """Return what to write instead, where a task of a flow was given that nobody waits for; None without one."""
         for name, value in given.items():
             if _holds_stand_in(value):
                 return (
-                    f"{self.name} can't be called so: {name} has a task of a flow in it, whose result comes later:"
+                    f"{self.name} {_CANT}: {name} has a task of a flow in it, whose result comes later:"
                     f" write flow.add({self.name}, {name}=…) instead of bind or submit, with the task, or a list of"
                     " such tasks, as the whole of the argument"
                 )
         return None
 
     def _explain(self, error: ValidationError) -> str:
-        places = "; ".join(
-            f"{'.'.join(map(str, detail['loc'])) or 'arguments'}: {detail['msg']}"
-            + ("" if detail["type"] in {"missing", "extra_forbidden"} else f", not {brief(detail['input'])}")
-            for detail in error.errors(include_url=False)
-        )
-        return f"{self.name} can't be called so: {places}"
+        return f"{self.name} {_CANT}: {_places_of(error)}"
 
     def _check(self, parameter: inspect.Parameter) -> None:
         if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
@@ -206,7 +258,7 @@ class Signature:
         try:
             fields = self._fields(without)
             model: type[BaseModel] = create_model(self.function.__name__, __config__=config, **fields)
-            model.model_json_schema(by_alias=True, schema_generator=_QuietSchema)
+            model.model_json_schema(by_alias=True, schema_generator=_Schema)
         except DefinitionError:
             raise
         except Exception as error:
@@ -237,6 +289,40 @@ class Signature:
             return TypeAdapter(or_none, config=_BYTES)
         except Exception:  # noqa: BLE001 - as for the arguments; but what a result is like need not be known
             return TypeAdapter(Any)
+
+
+def _places_of(error: ValidationError) -> str:
+    """Return what is wrong, and where."""
+    return "; ".join(
+        f"{'.'.join(map(str, detail['loc'])) or 'arguments'}: {detail['msg']}"
+        + ("" if detail["type"] in {"missing", "extra_forbidden"} else f", not {brief(detail['input'])}")
+        for detail in error.errors(include_url=False)
+    )
+
+
+def _is_sure(annotation: Any) -> bool:
+    """Return whether every value of a type is read again when it was written as JSON.
+
+    To look costs a submit of a line of text a third more, and one of 20,000 twice as much.
+    """
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in {list, set, frozenset, tuple, typing.Union, types.UnionType}:
+        return all(part is ... or _is_sure(part) for part in inner)
+    if origin is dict:
+        return inner[0] is str and _is_sure(inner[1])
+    return isinstance(annotation, Hashable) and annotation in _SURE
+
+
+def _secret_of(model: BaseModel) -> str | None:
+    """Return the argument that has one of pydantic's secrets in it; None without one."""
+    fields = type(model).model_fields
+    return next((str(fields[name].alias) for name, value in model if _holds_secret(value)), None)
+
+
+def _holds_secret(value: object, levels: int = MOST_LEVELS) -> bool:
+    if isinstance(value, SecretStr | SecretBytes | Secret):
+        return bool(value.get_secret_value())
+    return levels > 0 and any(_holds_secret(inner, levels - 1) for _, inner in members(value))
 
 
 def _told(error: Exception) -> str:

@@ -1,0 +1,123 @@
+"""Arguments of every kind: what is described, written as JSON and read again, and what is refused for it can't be."""
+
+from dataclasses import dataclass, field
+from enum import Enum, IntFlag
+from typing import Annotated, Any, Literal
+
+import jsonschema_rs
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, Json, Secret, SecretBytes, SecretStr, computed_field
+
+from treadle import errors, task
+
+
+class Right(IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+class Forbidding(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    n: int
+
+    @computed_field
+    def twice(self) -> int:
+        return 2 * self.n
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given", "written", "read"),
+    [
+        (Right, Right.READ | Right.WRITE, 3, Right.READ | Right.WRITE),
+        (Forbidding, Forbidding(n=1), {"n": 1}, Forbidding(n=1)),
+        (Json[list[int]], "[1, 2]", "[1,2]", [1, 2]),
+    ],
+    ids=["flags together", "a model with a computed field", "JSON in a text"],
+)
+def test_what_is_written_fits_the_schema_and_is_read_again(
+    annotation: Any, given: Any, written: Any, read: Any
+) -> None:
+    """T2."""
+
+    @task
+    def takes(value: annotation) -> None: ...
+
+    payload = takes.bind(given).payload
+
+    assert payload == {"value": written}
+    jsonschema_rs.validator_for(takes.signature.schema).validate(payload)
+    assert takes.signature.arguments(payload) == {"value": read}
+
+
+@dataclass
+class Counted:
+    n: int
+    total: int = field(init=False, default=0)
+
+
+class Corner(Enum):
+    LEFT = (0, 0)
+    RIGHT = (1, 0)
+
+
+class Renamed(BaseModel):
+    n: int = Field(validation_alias="read", serialization_alias="written")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given", "message"),
+    [
+        (Counted, Counted(1), "value.total: Unexpected keyword argument"),
+        (list[Corner], [Corner.LEFT], r"value.0: Input should be \(0, 0\) or \(1, 0\), not \[0, 0\]"),
+        (Literal["all", Corner.LEFT], Corner.LEFT, "value: Input should be"),
+        (dict[tuple[int, int], str], {(1, 2): "a"}, "value.1,2.*valid array, not '1,2'"),
+        (Annotated[Renamed | None, "of use"], Renamed(read=1), "value.read: Field required"),
+    ],
+    ids=[
+        "a field that init does not take",
+        "an enum of tuples",
+        "one in a Literal",
+        "keys that are tuples",
+        "two aliases",
+    ],
+)
+def test_what_no_worker_could_read_is_refused_at_submit(annotation: Any, given: Any, message: str) -> None:
+    """T2."""
+
+    @task
+    def takes(value: annotation) -> None: ...
+
+    with pytest.raises(errors.InvalidArguments, match=f"written as JSON it could not be read again: {message}"):
+        takes.bind(given)
+
+
+class Account(BaseModel):
+    user: str
+    password: SecretStr
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given"),
+    [
+        (SecretStr, "hush"),
+        (SecretBytes, b"hush"),
+        (Secret[str], "hush"),
+        (list[Account], [Account(user="ann", password="hush")]),
+    ],
+)
+def test_a_secret_is_refused_and_not_sent_as_asterisks(annotation: Any, given: Any) -> None:
+    @task
+    def takes(value: annotation) -> None: ...
+
+    with pytest.raises(errors.InvalidArguments, match="value has a secret, which is written as asterisks") as refused:
+        takes.bind(given)
+
+    assert "hush" not in str(refused.value)
+
+
+def test_asterisks_that_are_no_secrets_are_arguments_as_any_other() -> None:
+    @task
+    def takes(text: str, account: Account | None = None, more: SecretStr | None = None) -> None: ...
+
+    assert takes.bind("**********").payload == {"text": "**********"}
+    assert takes.bind("**********", more="").payload == {"text": "**********", "more": ""}
