@@ -72,3 +72,19 @@ def test_a_module_may_be_named_by_its_file(started: list[tuple[int, int, bool]],
 
     assert (done.exit_code, len(started)) == (0, 1)
     assert "calm_tasks.__init__" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [("sys.exit()", "SystemExit: None"), ("sys.exit('bye')", "SystemExit: bye")],
+)
+def test_a_module_that_ends_its_process_does_not_end_the_worker_without_a_word(
+    started: list[tuple[int, int, bool]], tmp_path: Path, call: str, said: str
+) -> None:
+    """It went with exit code 0, which a supervisor takes for an end that was meant."""
+    (tmp_path / "own_tasks.py").write_text(f"import sys\n{MODULE}\n{call}\n")
+
+    done = CliRunner().invoke(worker, ["own_tasks"])
+
+    assert (done.exit_code, started) == (1, [])
+    assert f"own_tasks called sys.exit when it was imported ({said})" in done.output

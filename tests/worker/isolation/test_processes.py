@@ -1,6 +1,7 @@
 """Processes that code runs in: they end when they are to, and none is left behind by who wanted it and went."""
 
 import asyncio
+import importlib
 import os
 import sys
 from asyncio.subprocess import PIPE
@@ -197,3 +198,30 @@ async def test_a_process_for_the_tasks_of_what_was_typed_in_is_refused(server: S
     _, complained = await run_program(server, "-", said=PROGRAM)
 
     assert "has isolation='process' and was typed in" in complained
+
+
+ENDS_ITS_CHILD = """
+import sys
+from treadle import task
+
+@task(name="never", isolation="process", max_retries=0)
+def never() -> None: ...
+
+if "treadle.isolation.child" in sys.orig_argv:
+    sys.exit(3)
+"""
+
+
+async def test_a_module_that_ends_its_child_when_it_is_imported_fails_the_run_with_its_traceback(
+    client: Client, working: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "ends_its_child.py").write_text(ENDS_ITS_CHILD)
+    module = importlib.import_module("ends_its_child")
+
+    async with working(module.never):
+        ended = await (await client.submit(module.never.bind())).wait(timeout=30)
+
+    [run] = await client.runs(ended.id)
+    assert (ended.status, ended.error) == ("failed", "SystemExit: 3")
+    assert "ends_its_child.py" in (run.traceback or "")

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -93,3 +94,29 @@ async def test_a_run_for_which_the_system_has_no_thread_is_put_back(
         first, _ = await handle.runs()
     assert (first.reason, refused) == (Reason.INTERMITTENT_TASK, ["treadle-where"])
     assert "can't start new thread): raise its limits" in (first.error or "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (SystemExit, "SystemExit: 3"),
+        (asyncio.CancelledError, "CancelledError: 3"),
+        (StopIteration, "StopIteration: 3"),
+        (lambda code: BaseExceptionGroup("both", [SystemExit(code)]), "BaseExceptionGroup: both (1 sub-exception)"),
+    ],
+    ids=["exit", "cancelled", "stop", "group"],
+)
+async def test_what_ends_a_thread_is_told_and_judged_as_anywhere_else(
+    client: Client, working: Any, kind: Callable[[int], BaseException], said: str
+) -> None:
+    """N1: it was told as another exception, which none of the task's lists means."""
+
+    @task(max_retries=3, retry_base=0, fail_on=(SystemExit, asyncio.CancelledError, StopIteration))
+    def ends() -> None:
+        raise kind(3)
+
+    async with working(ends):
+        ended = await (await client.submit(ends.bind())).wait(timeout=30)
+
+    assert (ended.reason, ended.error) == (Reason.INTERNAL_ERROR, said)
+    assert len(await client.runs(ended.id)) == 1

@@ -71,7 +71,7 @@ class Renamed(BaseModel):
         (list[Corner], [Corner.LEFT], r"value.0: Input should be \(0, 0\) or \(1, 0\), not \[0, 0\]"),
         (Literal["all", Corner.LEFT], Corner.LEFT, "value: Input should be"),
         (dict[tuple[int, int], str], {(1, 2): "a"}, "value.1,2.*valid array, not '1,2'"),
-        (Annotated[Renamed | None, "of use"], Renamed(read=1), "value.read: Field required"),
+        (Annotated[Renamed | None, "of use"], Renamed.model_validate({"read": 1}), "value.read: Field required"),
     ],
     ids=[
         "a field that init does not take",
@@ -102,7 +102,7 @@ class Account(BaseModel):
         (SecretStr, "hush"),
         (SecretBytes, b"hush"),
         (Secret[str], "hush"),
-        (list[Account], [Account(user="ann", password="hush")]),
+        (list[Account], [Account(user="ann", password=SecretStr("hush"))]),
     ],
 )
 def test_a_secret_is_refused_and_not_sent_as_asterisks(annotation: Any, given: Any) -> None:
@@ -120,4 +120,4 @@ def test_asterisks_that_are_no_secrets_are_arguments_as_any_other() -> None:
     def takes(text: str, account: Account | None = None, more: SecretStr | None = None) -> None: ...
 
     assert takes.bind("**********").payload == {"text": "**********"}
-    assert takes.bind("**********", more="").payload == {"text": "**********", "more": ""}
+    assert takes.bind("**********", more=SecretStr("")).payload == {"text": "**********", "more": ""}

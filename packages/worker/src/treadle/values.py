@@ -131,11 +131,11 @@ def _reason(value: Any, error: Exception) -> str:
 def brief(value: object) -> str:
     """Return how a value reads in an error, in about 100 characters.
 
-    Of a number that Python won't write it is said how long it is.
+    Of a number that Python won't write it is said how long it is, and of what can't write itself what it is.
     """
     try:
         text = repr(value)
-    except ValueError:
+    except Exception:  # noqa: BLE001 - a class may write itself, and raise whatever it likes
         # Python writes no whole number of more than 4,300 digits.
         if isinstance(value, int):
             return f"a whole number of about {round(value.bit_length() * _DIGITS_PER_BIT):,} digits"

@@ -97,3 +97,9 @@ def _import(name: str) -> Any:
         if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
             raise click.UsageError(f"there is no module {module!r} here or among the installed ones") from None
         raise
+    except SystemExit as error:
+        # As the end of a script does without `if __name__ == "__main__"`; the worker would go without a word.
+        raise click.ClickException(
+            f"{module} called sys.exit when it was imported (SystemExit: {error.code}): put what it does as a script"
+            " under `if __name__ == '__main__':`"
+        ) from None

@@ -29,6 +29,7 @@ from treadle.tasks.context import Context, Credential, Done, Level, Saved, check
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending, completed, raised
 from treadle.tasks.registry import collect
+from treadle.tasks.verdicts import legible
 from treadle.values import said_by
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.log_lines import bound
@@ -210,7 +211,7 @@ class Running:
             return completed(result)
         except BaseException as error:  # noqa: BLE001 - whatever the task raised is its end, SystemExit too
             end_copy(ours)
-            return raised(error, self._task.verdicts)
+            return raised(legible(error), self._task.verdicts)
 
     def _call(self) -> Any:
         first = (self._context,) if self._task.signature.wants_context else ()
@@ -274,8 +275,8 @@ def _run(parent: ParentLink, message: pipes.Message, found: dict[str, Task[..., 
         port = ParentPort(parent, [claim["id"], claim["run_id"]])
         context = Context(claim, port, urls=tuple(message["urls"]), is_async=task.is_async)
         parent.running = Running(task, claim, context, task.signature.arguments(claim["payload"]))
-    except Exception as error:  # noqa: BLE001 - a module may raise anything when it is imported
-        return raised(error)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything when it is imported
+        return raised(legible(error))
     parent.send({"begun": True})
     try:
         with captured(wanted="output" in message), tracing.within(message.get("trace", {})):

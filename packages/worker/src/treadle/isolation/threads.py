@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.tasks.outcomes import Intermittent, Suspend
-from treadle.values import said_by
+from treadle.tasks.verdicts import legible
+from treadle.values import brief, said_by
 
 
 def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[Any]":
@@ -36,6 +37,7 @@ def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[An
             result = context.run(function)
         except BaseException as raised:  # noqa: BLE001 - whatever the task raised is reported as its end
             # A future refuses StopIteration, and the loop would end on SystemExit.
+            raised = legible(raised)
             is_ordinary = isinstance(raised, Exception | Suspend) and not isinstance(raised, StopIteration)
             error = raised if is_ordinary else CodeExit(raised)
         try:
@@ -68,5 +70,5 @@ class CodeExit(Exception):
     """What a task raised that is no ordinary exception, such as SystemExit."""
 
     def __init__(self, cause: BaseException) -> None:
-        super().__init__(f"the task raised {cause!r}")
-        self.__cause__ = cause
+        super().__init__(f"the task raised {brief(cause)}")
+        self.cause = cause

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from treadle.errors import InvalidStep
+from treadle.values import brief
 
 _BYTES = ConfigDict(val_json_bytes="base64")
 
@@ -98,7 +99,7 @@ def _aside(call: Callable[[], Any], step: str) -> "Future[Any]":
             result = context.run(call)
         except StopIteration as error:
             # No future takes it.
-            future.set_exception(RuntimeError(f"step {step!r} raised {error!r}"))
+            future.set_exception(RuntimeError(f"step {step!r} raised {brief(error)}"))
         except BaseException as error:  # noqa: BLE001 - whatever it raised is raised where it was called
             future.set_exception(error)
         else:

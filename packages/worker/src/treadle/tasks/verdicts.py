@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from treadle.errors import DefinitionError
 from treadle.tasks.outcomes import TaskOutcome
+from treadle.values import said_by
 
 Exceptions = type[BaseException] | tuple[type[BaseException], ...]
 """A class of exceptions, or several."""
@@ -62,6 +63,25 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
             left.extend(reversed(one.exceptions))
         else:
             yield one
+
+
+class Illegible(Exception):
+    """What stands for an exception whose class answers no question, not even that of what it is."""
+
+
+def legible(error: BaseException) -> BaseException:
+    """Return the error, or what stands for it where to ask it, or one that it holds, raises something else.
+
+    Whoever catches what code raised asks it before anything else does: `isinstance` asks for `__class__`, and an error
+    out of that would end the worker instead of the run.
+    """
+    try:
+        for one in leaves_of(error):
+            _ = one.__class__, one.__traceback__, one.__cause__, one.__context__
+    except Exception as odd:  # noqa: BLE001 - whatever its class does, the run's end must be told
+        told = f"{type(error).__name__}, which can't be read ({type(odd).__name__}: {said_by(odd)})"
+        return Illegible(told).with_traceback(BaseException.__getattribute__(error, "__traceback__"))
+    return error
 
 
 def _classes(function: str, name: str, given: Exceptions) -> tuple[type[BaseException], ...]:

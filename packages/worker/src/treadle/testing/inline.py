@@ -21,6 +21,7 @@ from treadle.tasks.dependencies import payload_of
 from treadle.tasks.endings import Ending
 from treadle.tasks.outcomes import Suspend
 from treadle.tasks.registry import by_name
+from treadle.tasks.verdicts import legible
 from treadle.testing.inline_steps import InlineSteps
 from treadle.transport.http import HttpChannel
 from treadle.values import plain
@@ -216,5 +217,5 @@ async def run_claim(
     try:
         ending = endings.completed(await chained(middleware, context, code)())
     except (Exception, Suspend, BaseExceptionGroup) as error:  # noqa: BLE001 - whatever the task raised is its end
-        ending = endings.raised(error, task.verdicts)
+        ending = endings.raised(legible(error), task.verdicts)
     return ending if port.usage is None else ending | {"usage": port.usage}

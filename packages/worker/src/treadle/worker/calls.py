@@ -26,13 +26,14 @@ from treadle.ids import RunKey
 from treadle.isolation import output
 from treadle.isolation.copies import end_copy
 from treadle.isolation.processes import Child, ChildDied, Children, origin_of
-from treadle.isolation.threads import call_in_thread
+from treadle.isolation.threads import CodeExit, call_in_thread
 from treadle.tasks import endings
 from treadle.tasks.content import Content
 from treadle.tasks.context import Context, Level, Port, check_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
 from treadle.tasks.outcomes import Suspend
+from treadle.tasks.verdicts import legible
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.log_lines import bound_now
 from treadle.worker.credentials import Credentials
@@ -192,7 +193,8 @@ class Caller:
             return ended or (endings.raised(cancelled), cancelled)
         except BaseException as raised:  # noqa: BLE001 - whatever it raised is the run's end, SystemExit too
             is_the_codes = ended is not None and raised is ended[1]
-            return ended if ended is not None and is_the_codes else (endings.raised(raised, task.verdicts), raised)
+            error = legible(raised)
+            return ended if ended is not None and is_the_codes else (endings.raised(error, task.verdicts), error)
         finally:
             held.stop_code = None
         is_untouched = ended is not None and ended[1] is None and result is ended[0].get("result")
@@ -233,7 +235,8 @@ class Caller:
             ending, error = endings.raised(cancelled), cancelled
         except BaseException as raised:  # noqa: BLE001 - whatever the task raised is its end, SystemExit too
             end_copy(ours)
-            ending, error = endings.raised(raised, task.verdicts), raised
+            error = legible(raised)
+            ending = endings.raised(error, task.verdicts)
         finally:
             held.stop_code = None
         if held.stop is not None:
@@ -257,7 +260,8 @@ class Caller:
             check_steps(held.claim, context)
             return endings.completed(result), None
         except (Exception, Suspend) as raised:  # noqa: BLE001 - whatever the task raised is its end
-            return endings.raised(raised, task.verdicts), raised
+            error = raised.cause if isinstance(raised, CodeExit) else raised
+            return endings.raised(error, task.verdicts), error
         finally:
             held.stop_code = None
 

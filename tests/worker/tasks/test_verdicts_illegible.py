@@ -1,0 +1,78 @@
+"""Exceptions whose classes answer nothing, wherever code raises them: they fail their run, and the worker goes on."""
+
+from typing import Any, Never
+
+import pytest
+
+from tests.worker.jobs import double
+from treadle import Client, task
+from treadle.tasks.endings import raised
+from treadle.tasks.verdicts import legible
+from treadle.wire.status import Status
+
+pytestmark = pytest.mark.anyio
+
+
+class Mute(Exception):
+    def __getattribute__(self, name: str) -> Never:
+        raise RuntimeError(f"nothing to say of {name}")
+
+
+class NoWords(BaseException):
+    def __repr__(self) -> str:
+        raise RuntimeError("there are no words")
+
+
+def fail(kind: str) -> Never:
+    match kind:
+        case "mute":
+            raise Mute
+        case "group":
+            raise ExceptionGroup("several", [ValueError("x"), Mute()])
+        case "stop":
+            raise StopIteration(NoWords())
+        case _:
+            raise NoWords
+
+
+KINDS = ["mute", "group", "stop", "no words"]
+
+
+@task(max_retries=0)
+async def fails_in_loop(kind: str) -> None:
+    fail(kind)
+
+
+@task(max_retries=0)
+def fails_in_thread(kind: str) -> None:
+    fail(kind)
+
+
+@task(max_retries=0, isolation="process")
+def fails_in_process(kind: str) -> None:
+    fail(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_can_not_be_read_fails_its_run_alone_n1(client: Client, working: Any, kind: str) -> None:
+    tasks = [fails_in_loop, fails_in_thread, fails_in_process]
+    async with working(*tasks, double, concurrency=1):
+        for one in tasks:
+            ended = await (await client.submit(one.bind(kind))).wait(timeout=30)
+
+            assert ended.status == Status.FAILED, one
+            assert ended.error
+        assert await (await double.submit(1)).result(timeout=30) == 2
+
+
+def test_what_can_not_be_read_is_told_by_its_class_and_its_frames() -> None:
+    with pytest.raises(RuntimeError, match="__class__"):
+        isinstance(Mute(), str)
+
+    try:
+        fail("mute")
+    except Mute as error:
+        told = raised(legible(error))
+
+    assert told["error"] == "Illegible: Mute, which can't be read (RuntimeError: nothing to say of __class__)"
+    assert "raise Mute" in told["traceback"]
