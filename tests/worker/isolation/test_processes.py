@@ -13,8 +13,9 @@ from zipapp import create_archive
 import pytest
 
 from tests.children import children_named
-from tests.worker import jobs
-from treadle import Client, Options, TaskCancelled, TaskFailed
+from tests.worker import jobs, oddities
+from treadle import Client, Options, Task, TaskCancelled, TaskFailed, Worker, task
+from treadle.errors import DefinitionError
 from treadle.isolation import processes
 from treadle.isolation.processes import Child, ChildDied, Children
 from treadle.wire.status import Reason
@@ -225,3 +226,43 @@ async def test_a_module_that_ends_its_child_when_it_is_imported_fails_the_run_wi
     [run] = await client.runs(ended.id)
     assert (ended.status, ended.error) == ("failed", "SystemExit: 3")
     assert "ends_its_child.py" in (run.traceback or "")
+
+
+class Holder:
+    @task(name="in_a_class", isolation="process", max_retries=3)
+    @staticmethod
+    def within() -> None: ...
+
+    @task(name="in_a_class_too", max_retries=3)
+    @staticmethod
+    def thread() -> None: ...
+
+
+imported: Task[..., Any] = task(isolation="process")(oddities.deep)
+
+
+def test_a_task_that_no_child_could_find_is_refused_when_the_worker_is_made() -> None:
+    """It failed each of its runs with a KeyError."""
+    with pytest.raises(DefinitionError, match=r"Holder\.within runs in a process .* inside a class"):
+        Worker([Holder.within])
+
+
+async def test_a_task_made_of_another_modules_function_is_found_where_it_was_made(client: Client, working: Any) -> None:
+    async with working(imported):
+        assert await (await client.submit(imported.bind(2))).result(timeout=30) == [[]]
+
+
+async def test_a_thread_that_a_target_makes_a_process_says_why_no_child_finds_it(client: Client, working: Any) -> None:
+    """It was a defect of the worker, or a KeyError."""
+
+    @task(name="in_a_function", max_retries=3)
+    def inner() -> None: ...
+
+    async with working(inner, Holder.thread):
+        for one, place in ((inner, "another function"), (Holder.thread, "a class")):
+            bound = one.with_options(Options(target=f"of {place}")).bind()
+            ended = await (await client.submit(bound)).wait(timeout=30)
+
+            assert ended.reason == Reason.INTERNAL_ERROR
+            assert "(by isolation='process', or since it has a target)" in (ended.error or "")
+            assert f"inside {place}" in (ended.error or "")

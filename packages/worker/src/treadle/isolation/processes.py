@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -210,19 +211,32 @@ class Children:
             await child.close()
 
 
+@lru_cache(maxsize=1000)
+def _home_of(task: Task[..., Any]) -> str | None:
+    """Return the module at whose top level a task stands: its function's, or another one, where that was imported."""
+    own = task.function.__module__
+    return next((name for name in [own, *list(sys.modules)] if any(one is task for one in _values_of(name))), None)
+
+
+def _values_of(module: str) -> list[object]:
+    return list(getattr(sys.modules.get(module), "__dict__", {}).values())
+
+
 def origin_of(task: Task[..., Any]) -> dict[str, str]:
     """Return where a child process finds a task: a module's name, or the path of the script, directory or archive.
 
     Raises `DefinitionError` for a function that no import reaches.
     """
-    function = task.function
-    if "<locals>" in function.__qualname__:
+    name = task.function.__qualname__
+    home = None if "<locals>" in name else _home_of(task)
+    if home is None:
+        inside = "another function" if "<locals>" in name else "a class, or in no variable of its module"
         raise DefinitionError(
-            f"{function.__qualname__} has isolation='process' and stands inside another function, where a child process"
-            " can't find it: move it to its module's top level"
+            f"{name} runs in a process (by isolation='process', or since it has a target) and stands inside {inside},"
+            " where a child process can't find it: move it to its module's top level"
         )
-    if function.__module__ != "__main__":
-        return {"module": function.__module__}
+    if home != "__main__":
+        return {"module": home}
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name != "__main__":

@@ -3,7 +3,7 @@
 import traceback
 from typing import Any
 
-from treadle.errors import BadValue, InvalidArguments, InvalidStep, StepMismatch
+from treadle.errors import BadValue, DefinitionError, InvalidArguments, InvalidStep, StepMismatch
 from treadle.tasks.outcomes import (
     Intermittent,
     Interrupted,
@@ -56,7 +56,7 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
             return ending if error.after is None else ending | {"retry_after": error.after}
         case Pause():
             return _paused(message, error.checkpoint)
-        case BadValue() | StepMismatch() | InvalidStep():
+        case BadValue() | DefinitionError() | StepMismatch() | InvalidStep():
             return _exception(Reason.INTERNAL_ERROR, error)
         case MalformedPayload() | InvalidArguments():
             return _exception(Reason.MALFORMED_PAYLOAD, error)

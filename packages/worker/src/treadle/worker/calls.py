@@ -14,6 +14,7 @@ from treadle.clock import monotonic
 from treadle.encryption.codec import Codec
 from treadle.errors import (
     BadValue,
+    DefinitionError,
     EncryptionError,
     PayloadTooLarge,
     ProblemError,
@@ -267,9 +268,10 @@ class Caller:
 
     async def _in_process(self, held: Held, task: Task[..., Any], timing: Timing) -> Ended:
         try:
+            origin = origin_of(task)
             child = await self._children.take()
-        except ChildDied as died:
-            return endings.raised(died), died
+        except (ChildDied, DefinitionError) as error:
+            return endings.raised(error), error
 
         def stop() -> None:
             if held.stop in {"pause", "shutdown"}:
@@ -287,7 +289,7 @@ class Caller:
             stop()
         is_sound = False
         try:
-            message: dict[str, Any] = {"run": held.claim, "origin": origin_of(task), "urls": self.credentials.urls}
+            message: dict[str, Any] = {"run": held.claim, "origin": origin, "urls": self.credentials.urls}
             message["bound"] = bound_now()
             if context := tracing.carried():
                 message["trace"] = context
