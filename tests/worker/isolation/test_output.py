@@ -147,3 +147,46 @@ def test_a_thread_that_has_not_the_runs_context_says_nothing_to_it() -> None:
         output.current.set(None)
 
     assert sent == ["here"]
+
+
+@task(max_retries=0)
+def closes_what_it_prints_to() -> None:
+    sys.stdout.close()
+    sys.stderr.close()
+
+
+@task(max_retries=0, isolation="process")
+def closes_what_it_prints_to_in_a_process() -> None:
+    sys.stdout.close()
+    sys.stderr.close()
+
+
+async def test_a_run_that_closes_standard_output_closes_it_for_nobody(
+    client: Client, working: Working, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It ended the worker, whose log was written there."""
+    async with working(
+        closes_what_it_prints_to, closes_what_it_prints_to_in_a_process, speaks_in_a_thread, jobs.speaks_in_a_process
+    ):
+        for closing in (closes_what_it_prints_to, closes_what_it_prints_to_in_a_process):
+            await (await client.submit(closing.bind())).result(timeout=30)
+        for speaking in (speaks_in_a_thread, jobs.speaks_in_a_process):
+            await (await client.submit(speaking.bind(1))).result(timeout=30)
+        print("the worker goes on", file=sys.stderr)
+
+    said = capfd.readouterr()
+    assert said.out.count("printed 1") == 2
+    assert "the worker goes on" in said.err
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_what_is_printed_where_the_process_was_begun_without_it_is_lost_alone(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Python prints to None without a word; here it raised, and failed the run."""
+    monkeypatch.setattr(sys, name, None)
+
+    with captured():
+        print("to nobody", file=getattr(sys, name), flush=True)
+        getattr(sys, name).close()
+        print("to nobody", file=getattr(sys, name), flush=True)

@@ -93,11 +93,24 @@ class Writable(Protocol):
         """Write text."""
 
 
-class Doubled:
-    """Standard output, of which the run that prints gets a copy."""
+class Shared:
+    """Standard error, or output: a run that closes it closes nothing, for all that runs in this process writes there.
+
+    Each line of the worker's log would raise a ValueError, and end it.
+    """
 
     def __init__(self, stream: Writable) -> None:
         self._stream = stream
+
+    def close(self) -> None:
+        """Leave it open."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class Doubled(Shared):
+    """Standard output, of which the run that prints gets a copy."""
 
     def write(self, text: str) -> int:
         """Write the text, and tell the run."""
@@ -111,8 +124,13 @@ class Doubled:
         for line in lines:
             self.write(line)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+
+class Nowhere(io.TextIOBase):
+    """Stands for a stream that the process was begun without: Python has None there, and loses what is printed."""
+
+    def write(self, text: str) -> int:
+        """Lose it."""
+        return len(text)
 
 
 _users = 0
@@ -127,7 +145,8 @@ def captured(*, wanted: bool = True) -> Iterator[None]:
         return
     if not _users:
         logging.getLogger().addHandler(_lines)
-        sys.stdout = cast("io.TextIOWrapper", Doubled(sys.stdout))
+        sys.stdout = cast("io.TextIOWrapper", Doubled(sys.stdout or Nowhere()))
+        sys.stderr = cast("io.TextIOWrapper", Shared(sys.stderr or Nowhere()))
     _users += 1
     try:
         yield
@@ -137,6 +156,8 @@ def captured(*, wanted: bool = True) -> Iterator[None]:
             logging.getLogger().removeHandler(_lines)
             if isinstance(sys.stdout, Doubled):
                 sys.stdout = sys.stdout._stream  # noqa: SLF001 - its own
+            if isinstance(sys.stderr, Shared):
+                sys.stderr = sys.stderr._stream  # noqa: SLF001 - its own
 
 
 _lines = Lines()
