@@ -1,6 +1,7 @@
 """The SDK: `ctx.upload` wherever code runs, what ends an upload, and downloads (C4, C10)."""
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -264,6 +265,8 @@ def _context() -> Context:
     ("source", "options", "said"),
     [
         ("no/such/file", {}, "is no file"),
+        (5, {}, "5 is no file"),
+        (iter([b"x"]), {"name": "x"}, "iterator .* is no file: upload a path, bytes, or an async iterator of bytes"),
         (b"x", {}, "no name"),
         (b"x", {"name": "../x"}, "'..'"),
         (b"x", {"name": "x", "content_type": "html"}, "media type"),
@@ -320,4 +323,25 @@ async def test_c10_a_download_goes_on_at_another_server_when_one_does_not_answer
             await lost.download(key[0], "a.txt", tmp_path / "c.txt")
 
     assert saved.read_bytes() == b"hello"
+    assert hidden_in(tmp_path) == []
+
+
+async def test_c10_a_download_has_the_permissions_of_new_files_and_replaces_no_pipe(
+    served: Served, client: Client, tmp_path: Path
+) -> None:
+    """It was for its owner's eyes alone, and a superuser who saved to /dev/null had a file there."""
+    key = (await _run(served), 0)
+    uploader = Uploader((served.url,), served.token)
+    await uploader.upload(key, Content(b"hello", "a.txt", "text/plain"))
+    await uploader.close()
+    usual, pipe = tmp_path / "usual", tmp_path / "pipe"
+    usual.touch()
+    os.mkfifo(pipe)
+
+    saved = await client.download(key[0], "a.txt", tmp_path)
+    with pytest.raises(FileExistsError, match="a device, a pipe or a socket"):
+        await client.download(key[0], "a.txt", pipe)
+
+    assert saved.stat().st_mode == usual.stat().st_mode
+    assert pipe.is_fifo()
     assert hidden_in(tmp_path) == []

@@ -2,12 +2,12 @@
 
 import asyncio
 import hashlib
-import os
-import tempfile
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from errno import EEXIST
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from treadle.errors import ProtocolMismatch
 
@@ -21,13 +21,12 @@ CHUNK = 1024 * 1024
 async def download(channel: "HttpChannel", path: str, to: Path, *, params: dict[str, Any] | None = None) -> Path:
     """Save what the server gives at `path` as the file `to`, which is replaced, and return that.
 
-    Raises `OSError` when the file can't be written, `ProtocolMismatch` when the bytes are not those that were stored,
-    and as `HttpChannel.stream`.
+    Raises `OSError` when the file can't be written, or is a device, a pipe or a socket, `ProtocolMismatch` when the
+    bytes are not those that were stored, and as `HttpChannel.stream`.
     """
-    descriptor, name = await asyncio.to_thread(tempfile.mkstemp, prefix=f".{to.name[:50]}.", dir=to.parent)
-    draft = Path(name)
+    draft = to.with_name(f".{to.name[:50]}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with await asyncio.to_thread(_begin, draft, to) as file:
             async with channel.stream(path, params=params) as (answer, etag):
                 found = await _write(answer.aiter_bytes(CHUNK), file)
         if etag is not None and etag.strip('"') != found:
@@ -37,6 +36,14 @@ async def download(channel: "HttpChannel", path: str, to: Path, *, params: dict[
         with suppress(FileNotFoundError):
             await asyncio.to_thread(draft.unlink)
     return to
+
+
+def _begin(draft: Path, to: Path) -> IO[bytes]:
+    """Open the draft, with the permissions that this process gives its files."""
+    if to.exists() and not to.is_file():
+        # Who may, would have /dev/null replaced by a file, for all who write there.
+        raise FileExistsError(EEXIST, "It is a device, a pipe or a socket, which would be replaced by a file", str(to))
+    return draft.open("xb")
 
 
 async def _write(pieces: AsyncIterator[bytes], file: Any) -> str:

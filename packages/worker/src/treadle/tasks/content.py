@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from treadle.errors import InvalidArguments
 from treadle.loops import has_loop
+from treadle.values import brief
 from treadle.wire.artifacts import check_artifact_name, check_media_type
 
 if TYPE_CHECKING:
@@ -63,11 +64,12 @@ def is_stream(source: Source) -> bool:
 
 
 def plain(source: Source) -> bytes | Path:
-    """Return bytes as they are, and anything else as a path."""
+    """Return bytes as they are, and a path as one. Raises `InvalidArguments` for anything else."""
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)
-    assert not isinstance(source, AsyncIterable)
-    return Path(source)
+    if isinstance(source, str | os.PathLike):
+        return Path(source)
+    raise InvalidArguments(f"{brief(source)} is no file: upload a path, bytes, or an async iterator of bytes")
 
 
 @asynccontextmanager
