@@ -93,6 +93,7 @@ def test_a_name_may_come_first() -> None:
         ("@task\n@task\ndef a(): ...", "a task already"),
         ("@task('a:b')\n@task('b')\ndef a(): ...", "a task already"),
         ("@task('')\ndef a(): ...", "full name"),
+        ("class A:\n    @task\n    def a(self, n: int): ...", "A.a is a method, and no worker has its self"),
     ],
 )
 def test_what_can_not_be_a_task_is_an_error_at_import(

@@ -154,6 +154,11 @@ def _job_name(room: str, category: str, given: str | None, function: Callable[..
     if not callable(function) or inspect.isclass(function) or not hasattr(function, "__qualname__"):
         hint = "" if callable(function) else ": @task takes the task's name first, and all else by keyword"
         raise DefinitionError(f"@task decorates functions, not {function!r}{hint}")
+    if "." in function.__qualname__.rpartition("<locals>.")[2] and _first_parameter(function) in {"self", "cls"}:
+        raise DefinitionError(
+            f"{function.__qualname__} is a method, and no worker has its {_first_parameter(function)}: make it a"
+            " function at its module's top level"
+        )
     name = function.__name__ if given is None else given
     try:
         job = parse_job_name(f"{room}:{category}:{name}")
@@ -162,6 +167,10 @@ def _job_name(room: str, category: str, given: str | None, function: Callable[..
     if job != (room, category, name):
         raise DefinitionError(f"{function.__qualname__} can't be a task: room and category may hold no ':'")
     return job
+
+
+def _first_parameter(function: Callable[..., Any]) -> str | None:
+    return next(iter(inspect.signature(function).parameters), None)
 
 
 def _isolation(function: Callable[..., Any], wanted: Isolation | None) -> Isolation:
