@@ -41,3 +41,17 @@ async def test_one_who_leaves_the_line_has_changed_nothing(server: MockServer, c
 
         assert "/ angle" in stage.text()
         assert len(stage.asked("watch")) == asked
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)])
+async def test_what_is_wrong_with_a_filter_is_told_to_its_end_and_leaves_room_to_mend_it(
+    server: MockServer, clock: FrozenClock, size: tuple[int, int]
+) -> None:
+    async with staged(server, clock, size=size) as stage:
+        await stage.burst("/", *"status:faild", "enter")
+        await stage.settle()
+
+        told = " ".join(" ".join(stage.lines()[-6:]).split())
+        assert 'there is no status "faild"; write one of scheduled' in told
+        assert "completed, failed, cancelled" in told
+        assert any(line.startswith(" / status:faild ") for line in stage.lines())

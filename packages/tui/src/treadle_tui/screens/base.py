@@ -112,9 +112,9 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def show_keys(self) -> None:
         """Draw the last line anew."""
-        typed_in = self.focused.parent if isinstance(self.focused, Input) else None
-        if isinstance(typed_in, FilterLine | Search):
-            self._keys.show_words(typed_in.KEYS)
+        if isinstance(self.focused, Input):
+            lines = (line for line in self.focused.ancestors if isinstance(line, FilterLine | Search))
+            self._keys.show_words(next(lines).KEYS)
             return
         executor = self.ctx.executor
         offered = [action for action in self.ctx.offered(self.scope) if self.offers(action)]

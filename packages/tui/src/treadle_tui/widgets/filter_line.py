@@ -1,11 +1,11 @@
-"""The filter line: an input on the left, what was just done on the right."""
+"""The filter line: an input on the left, what was just done on the right, or above it when it is long."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.events import Key
 from textual.message import Message
 from textual.suggester import Suggester
@@ -13,9 +13,14 @@ from textual.widgets import Input
 
 from treadle import filters
 from treadle_tui.core.draw.text import Span, Spans, width
+from treadle_tui.core.draw.wrapping import wrapped
 from treadle_tui.widgets.styled_text import StyledText
 
 PLACEHOLDER = "filter: status:failed ended:<1h target:cam-1 some text"
+
+SIGN = 3
+LEAST_TYPED = 24
+"""Cells that are left to the filter: what takes more than the others stands above it."""
 
 
 class FilterSuggester(Suggester):
@@ -30,7 +35,7 @@ class FilterSuggester(Suggester):
         return filters.complete(value, self._known)
 
 
-class FilterLine(Horizontal):
+class FilterLine(Vertical):
     """Takes the filter, and shows notices beside it."""
 
     KEYS: ClassVar[Mapping[str, str]] = {"enter": "filter", "right": "complete", "esc": "leave"}
@@ -57,12 +62,15 @@ class FilterLine(Horizontal):
             id="filter",
         )
         self._notice = StyledText(id="notice")
+        self._long_notice = StyledText(id="long-notice")
 
     def compose(self) -> ComposeResult:
-        """Put the sign before the input and the notice behind it."""
-        yield self._sign
-        yield self._input
-        yield self._notice
+        """Put the sign before the input, and the notice behind or above it."""
+        yield self._long_notice
+        with Horizontal(id="prompt-line"):
+            yield self._sign
+            yield self._input
+            yield self._notice
 
     def on_mount(self) -> None:
         """Draw the sign."""
@@ -81,10 +89,16 @@ class FilterLine(Horizontal):
         self._input.value = text
 
     def notice(self, spans: Spans) -> None:
-        """Show what was done; nothing takes no room."""
-        shown = (Span("  "), *spans) if spans else ()
-        self._notice.styles.width = width(shown)
-        self._notice.show([shown])
+        """Show what was done, or what is wrong; nothing takes no room."""
+        beside = (Span("  "), *spans) if spans else ()
+        above: list[Spans] = []
+        cells = self.size.width
+        if width(beside) > cells - SIGN - LEAST_TYPED:
+            above, beside = wrapped((Span(" "), *spans), cells, indent=1), ()
+        self._notice.styles.width = width(beside)
+        self._notice.show([beside])
+        self._long_notice.styles.height = len(above)
+        self._long_notice.show(above)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Pass the filter on."""
