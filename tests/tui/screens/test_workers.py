@@ -67,7 +67,7 @@ async def test_only_a_lost_worker_is_removed(server: MockServer, clock: FrozenCl
         await stage.press("up", "D")
 
         assert len(stage.asked("remove_worker")) == 1
-        assert "left this list" in stage.highlighted()
+        assert "no longer here" in stage.highlighted()
 
 
 async def test_what_runs_is_told_against_half_of_its_kind(server: MockServer, clock: FrozenClock) -> None:
@@ -77,5 +77,15 @@ async def test_what_runs_is_told_against_half_of_its_kind(server: MockServer, cl
     async with staged(server, clock, size=(200, 50)) as stage:
         await stage.press("3")
 
-        assert "Rotate 10m00/8s stuck  Rotate 50s/8s slow" in row_of(stage.text(), "web-0")
+        assert "Rotate 10m00/8.0s stuck  Rotate 50s/8.0s slow" in row_of(stage.text(), "web-0")
         assert "Rotate 44s/8s  Rotate 43s/8s" in row_of(stage.text(), "web-1")
+
+
+async def test_what_a_worker_has_claimed_beyond_its_slots_uses_none_of_them(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    next(row for row in server.workers.values() if row["name"] == "web-0").update(used=11, concurrency=8)
+    async with staged(server, clock) as stage:
+        await stage.press("3")
+
+        assert "  8/8 +3 " in row_of(stage.text(), "web-0")

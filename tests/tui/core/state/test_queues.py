@@ -38,3 +38,12 @@ def test_failed_and_retrying_tasks_are_those_that_stand_so_now() -> None:
     assert (every.failed, every.retrying) == (4, 3)
     assert every.jobs == [one.job, two.job]
     assert one.exported()["now"]["retrying"] == 2
+
+
+def test_what_a_worker_has_claimed_ahead_does_not_run() -> None:
+    one = queue("one", A, counts={"running": 8, "claimed": 42})
+
+    assert (one.running, one.claimed, one.slots) == (8, 42, 8)
+    every = all_queues([one, queue("two", A, counts={"claimed": 1})], workers=1, slots=8)
+    assert (every.running, every.claimed) == (8, 43)
+    assert one.exported()["now"]["claimed"] == 42

@@ -24,6 +24,8 @@ class QueueRow:
     state: QueueState
     pending: int
     running: int
+    claimed: int
+    """Tasks that workers have claimed and not begun: most of them wait there for a slot."""
     slots: int
     """The capacity of the workers that serve it, whoever else they serve."""
     told: int
@@ -50,7 +52,8 @@ class QueueRow:
     def exported(self) -> dict[str, Any]:
         """Return what is written of it to a file: the job as the server tells it, with the counts that are newer."""
         counts = {
-            name: getattr(self, name) for name in ("pending", "running", "scheduled", "held", "failed", "retrying")
+            name: getattr(self, name)
+            for name in ("pending", "claimed", "running", "scheduled", "held", "failed", "retrying")
         }
         return {**self.job.model_dump(mode="json"), "state": self.state, "now": counts}
 
@@ -72,7 +75,8 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
         job=job,
         state=_state(job, pending=pending, slots=slots),
         pending=pending,
-        running=counts.get(Status.RUNNING, 0) + counts.get(Status.CLAIMED, 0),
+        running=counts.get(Status.RUNNING, 0),
+        claimed=counts.get(Status.CLAIMED, 0),
         slots=slots,
         told=slots,
         pool=pool,
@@ -130,6 +134,7 @@ def all_queues(rows: Iterable[QueueRow], *, workers: int, slots: int) -> QueueRo
         state="open",
         pending=sum(queue.pending for queue in queues),
         running=sum(queue.running for queue in queues),
+        claimed=sum(queue.claimed for queue in queues),
         slots=slots,
         told=slots,
         pool={},

@@ -110,6 +110,7 @@ _BEFORE: tuple[Column[QueueRow], ...] = (
     Column("STATE", 9, _queue_state),
     Column("PENDING", 7, lambda row, _: count(row.pending, cells=7, tone="bold"), right=True),
     Column("RUN / SLOTS", BAR + 9, _queue_slots, rank=2, most=BAR + 12),
+    Column("CLAIMED", 7, lambda row, _: count(row.claimed), right=True, rank=9, fills=lambda row: row.claimed > 0),
     Column("SCHED", 5, lambda row, _: count(row.scheduled), right=True, rank=8, fills=lambda row: row.scheduled > 0),
     Column("HELD", 5, lambda row, _: count(row.held, tone="hold"), right=True, rank=7, fills=lambda row: row.held > 0),
     Column("FAILED", 6, lambda row, _: count(row.failed, tone="bad", cells=6), right=True, rank=1),

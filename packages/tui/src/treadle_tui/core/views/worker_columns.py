@@ -1,7 +1,7 @@
 """The columns of the workers' pane."""
 
 from treadle_tui.core.draw.columns import CellContext, Column
-from treadle_tui.core.draw.format import age, since
+from treadle_tui.core.draw.format import age, lasted, number, since
 from treadle_tui.core.draw.glyphs import WORKER_TONES
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, joined
 from treadle_tui.core.state.workers import BEATS_SHOWN, Pace, RunRow, WorkerRow
@@ -48,9 +48,16 @@ def _run(run: RunRow, context: CellContext) -> Spans:
     pace = run.pace(context.now)
     name = clean(run.job.rsplit(":", 1)[-1] or run.task_id[-8:], ascii_only=context.glyphs.ascii_only)
     time = age(run.seconds(context.now)) if run.since is not None else ""
-    usual = f"/{age(run.usual.p50)}" if run.usual.p50 is not None and time else ""
+    usual = f"/{lasted(run.usual.p50)}" if run.usual.p50 is not None and time else ""
     word = f" {pace}" if pace != "usual" else ""
     return (Span(f"{name} ", "dim"), Span(f"{time}{usual}{word}", _PACE_TONES[pace]))
+
+
+def _used(row: WorkerRow, context: CellContext) -> Spans:
+    """Draw the slots that are used, and behind them what was claimed beyond them and waits in the worker."""
+    used, of = row.item.used, row.item.concurrency
+    ahead = used - of
+    return (*slots(min(used, of), of, context), *((Span(f" +{number(ahead, cells=3)}", "dim"),) if ahead > 0 else ()))
 
 
 def _word(value: str | None, context: CellContext) -> Spans:
@@ -66,7 +73,7 @@ WORKER_COLUMNS: tuple[Column[WorkerRow], ...] = (
     Column("WORKER", 16, _worker_name, keep_end=True, most=40, names=True),
     Column("STATE", 10, _health),
     Column("HEARTBEATS", BEATS_SHOWN + 6, _beat),
-    Column("USED / SLOTS", BAR + 9, lambda row, context: slots(row.item.used, row.item.concurrency, context), rank=1),
+    Column("USED / SLOTS", BAR + 9, _used, rank=1, most=BAR + 14),
     Column("JOBS", 4, lambda row, _: count(row.item.job_count or len(row.item.jobs), cells=4), right=True, rank=4),
     Column("POOL", 8, lambda row, context: _word(row.item.pool, context), rank=3, most=16),
     Column("VERSION", 8, lambda row, context: _word(row.item.version, context), rank=5, most=16),
