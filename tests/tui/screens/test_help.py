@@ -17,6 +17,17 @@ async def test_nothing_of_it_is_cut_off_however_narrow_the_screen_is(server: Moc
         assert lines[begun].index("Open") == len(lines[begun + 1]) - len(lines[begun + 1].lstrip())
 
 
+async def test_every_key_of_an_action_is_named(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock, size=(120, 600)) as stage:
+        await stage.press("question_mark")
+
+        lines = [" ".join(line.split()) for line in inside(stage)]
+        assert "down down Go one row down. Also j." in lines
+        assert "pgdn page down Go one page down. Also ^d." in lines
+        assert "G bottom Go to the last row. Also end." in lines
+        assert "q quit Leave the dashboard; tasks and workers go on. Also ^q." in lines
+
+
 async def test_it_opens_with_the_keys_of_where_one_is(server: MockServer, clock: FrozenClock) -> None:
     async with staged(server, clock, size=(100, 24)) as stage:
         for keys, title in ((("3",), "Workers"), (("1", "2", "enter"), "A task")):

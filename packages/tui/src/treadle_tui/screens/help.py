@@ -44,11 +44,12 @@ def help_lines(keymap: Keymap, *, read_only: bool) -> list[Spans]:
 
 def _line(action: Action, keymap: Keymap, *, read_only: bool) -> Spans:
     off = read_only and action.writes
+    also = f" Also {', '.join(others)}." if (others := keymap.caps(action)[1:]) else ""
     notes = (" Off: read-only." if off else "") + (" Only in a replay." if action.replay else "")
     return (
         Span(f"  {keymap.cap(action):<8} ", "faint" if off else "accent"),
         Span(f"{action.label:<12} ", "plain"),
-        Span(action.help + notes, "dim"),
+        Span(action.help + also + notes, "dim"),
     )
 
 

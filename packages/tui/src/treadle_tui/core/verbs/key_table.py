@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from treadle_tui.core.verbs.action import Action, cap
+from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.actions import ACTIONS
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.scopes import SCOPE_TITLES, Scope
@@ -19,7 +19,7 @@ def _table(scope: Scope, title: str, keymap: Keymap) -> str:
 
 
 def _row(action: Action, keymap: Keymap) -> str:
-    keys = " ".join(f"`{cap(key)}`" for key in keymap.keys(action).split(",") if key)
+    keys = " ".join(f"`{key}`" for key in keymap.caps(action))
     argument = f" [{action.takes.upper()}]" if action.takes is not None else ""
     return f"| {keys} | `:{action.name}{argument}` | {' '.join([action.help, *_limits(action)])} |"
 

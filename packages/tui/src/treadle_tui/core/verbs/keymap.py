@@ -50,8 +50,11 @@ class Keymap:
     def cap(self, action: Action | str) -> str:
         """Return an action's first key as people know it; `:name` when it has none."""
         found = BY_NAME[action] if isinstance(action, str) else action
-        first = self.keys(found).split(",", maxsplit=1)[0]
-        return cap(first) if first else f":{found.name}"
+        return next(iter(self.caps(found)), f":{found.name}")
+
+    def caps(self, action: Action) -> list[str]:
+        """Return all of an action's keys as people know them."""
+        return [cap(key) for key in self.keys(action).split(",") if key]
 
 
 def read_keymap(table: Mapping[str, object]) -> Keymap:
