@@ -48,7 +48,7 @@ async def test_1_a_task_that_left_the_filter_leaves_a_tombstone_on_which_actions
         key = await lose_highlighted(stage, server)
 
         assert key[-8:] in stage.highlighted()
-        assert "left this list" in stage.highlighted()
+        assert "no longer here" in stage.highlighted()
         await stage.press("c")
 
         assert stage.asked("actions") == []
@@ -63,7 +63,7 @@ async def test_1_until_one_goes_there_the_first_task_is_simply_the_first(
         server.push_topic("tasks")
         await stage.settle()
 
-        assert "left this list" not in stage.text()
+        assert "no longer here" not in stage.text()
 
 
 # 2. Long lists are watched by windows.

@@ -1,11 +1,13 @@
 """Columns are as wide as what stands in them; those in which nothing does are folded away."""
 
+from datetime import timedelta
 from typing import Any
 
 from tests.tui.mock import NOON
 from tests.tui.scene import task
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import CellContext
+from treadle_tui.core.draw.format import task_state
 from treadle_tui.core.draw.glyphs import UNICODE
 from treadle_tui.core.draw.text import plain
 from treadle_tui.core.views.pane import Pane
@@ -93,6 +95,33 @@ def test_ended_tasks_tell_when_they_ended_how_long_they_ran_and_where_instead_of
     assert plain(shown.line(0, ROOM)).split()[3:8] == ["completed", "1/4", "1m00", "1m00", "web-3"]
 
 
+def test_how_long_an_ended_task_ran_is_told_as_exactly_as_it_matters() -> None:
+    shown = pane(ended=True)
+    begun = NOON - timedelta(minutes=1)
+    rows = [
+        row(number, status="completed", started_at=begun, completed_at=begun + timedelta(seconds=seconds), run_id=0)
+        for number, seconds in enumerate((0.34, 1.999, 48.7))
+    ]
+    show(shown, *rows)
+
+    end = plain(shown.head(ROOM)).index("RUN") + len("RUN")
+    assert [plain(shown.line(place, ROOM))[:end].split()[-1] for place in range(3)] == ["340ms", "2.0s", "48s"]
+
+
+def test_a_row_that_left_stands_beneath_the_same_titles_as_it_did() -> None:
+    shown = Pane(
+        columns(several_jobs=False),
+        lambda: CellContext(now=NOON, glyphs=UNICODE),
+        fate=lambda task, context: (task_state(task, context.now, context.glyphs),),
+    )
+    show(shown, row(1), row(2))
+    shown.pin()
+    state = plain(shown.line(0, ROOM)).index("○ pending")
+    show(shown, row(2))
+
+    assert plain(shown.line(0, ROOM)).index("○ pending  no longer here: enter shows it") == state
+
+
 def test_in_a_mixed_list_each_row_tells_what_is_true_of_it() -> None:
     shown = pane()
     waits = row(1, queue_position=3)
@@ -101,4 +130,4 @@ def test_in_a_mixed_list_each_row_tells_what_is_true_of_it() -> None:
 
     assert titles(shown) == ["POS", "ID", "STATE", "TRY", "AGE", "ETA", "ENDED", "RUN", "WORKER", "PAYLOAD"]
     assert plain(shown.line(0, ROOM)).split()[6:11] == ["48s", "-", "-", "-", "-"]
-    assert plain(shown.line(1, ROOM)).split()[5:10] == ["48s", "-", "0s", "0s", "web-3"]
+    assert plain(shown.line(1, ROOM)).split()[5:10] == ["48s", "-", "0s", "0ms", "web-3"]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
-from treadle_tui.core.draw.columns import CellContext, Column, Placed, head, layout, line
+from treadle_tui.core.draw.columns import GAP, CellContext, Column, Placed, head, layout, line
 from treadle_tui.core.draw.text import Span, Spans, fit, joined
 from treadle_tui.core.views.rows import Rows
 
@@ -153,7 +153,9 @@ class Pane(Generic[Row]):
         if self.rows.tombstone is not None and self.rows.is_cursor(index):
             # Its name is still right; everything else is what it was before it left.
             spans = line([placed for placed in self._placed(width) if placed.column.names], row, context)
-            words = joined([spans, self._fate(row, context), (Span("left this list: enter shows it", "dim"),)])
+            words = joined(
+                [spans, self._fate(row, context), (Span("no longer here: enter shows it", "dim"),)], gap=" " * GAP
+            )
             return fit((gutter, *words), width, ellipsis=context.glyphs.ellipsis)
         return fit((gutter, *line(self._placed(width), row, context)), width, ellipsis=context.glyphs.ellipsis)
 

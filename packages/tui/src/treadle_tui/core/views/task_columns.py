@@ -7,7 +7,7 @@ from treadle.wire.steps import LONGEST_WAIT
 from treadle.wire.tags import shown
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import CellContext, Column, text
-from treadle_tui.core.draw.format import age, bar, number, one_line, short_id, since, task_state
+from treadle_tui.core.draw.format import age, bar, lasted, number, one_line, short_id, since, task_state
 from treadle_tui.core.draw.text import Span, Spans, clean
 
 ORDERS: tuple[Order, ...] = ("position", "newest", "oldest", "updated")
@@ -58,7 +58,9 @@ def _eta(task: TaskItem, context: CellContext) -> Spans:
 def _running_for(task: TaskItem, context: CellContext) -> Spans:
     if task.started_at is None or task.status in WAITING:
         return _NONE
-    return _duration(since(task.started_at, task.completed_at or context.now))
+    if task.completed_at is not None:
+        return (Span(lasted(since(task.started_at, task.completed_at))),)
+    return _duration(since(task.started_at, context.now))
 
 
 def _worker(task: TaskItem, context: CellContext) -> Spans:

@@ -104,8 +104,8 @@ class TaskList:
     def _fate(self, task: TaskItem, context: CellContext) -> Spans:
         """Tell the true state of the task that left; nothing before the server has said it."""
         if task.id in self._model.task.rows:
-            return (task_state(task, context.now, context.glyphs), Span("  "))
-        return (Span("gone  ", "dim"),) if self._model.task.ready else ()
+            return (task_state(task, context.now, context.glyphs),)
+        return (Span("gone", "dim"),) if self._model.task.ready else ()
 
     def scrolled(self, first: int) -> None:
         """Note where the reader went: what comes in above from now on is newer."""
