@@ -105,7 +105,7 @@ SCENES = {
     "failures": Scene("Failures in groups, by the error and where it was raised", ("7",), tasks_have_failed),
     "logs": Scene("The logs of several tasks as one", ("2", "l", "down"), tasks_log),
     "attention": Scene("What wants a look, the worst first", ("exclamation_mark", "down"), things_go_wrong),
-    "payload": Scene("A task's payload, folded", ("2", "enter", "tab", "tab", "tab"), a_storied_task_with_much_in_it),
+    "payload": Scene("A task's payload, folded", ("2", "enter", *["shift+tab"] * 3), a_storied_task_with_much_in_it),
     "message": Scene(
         "A message for a task that waits for it",
         ("2", "enter", "m", *'{"by": "ann"'),

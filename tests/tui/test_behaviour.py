@@ -356,7 +356,7 @@ async def test_10_ten_megabytes_of_payload_are_shown_in_part(server: MockServer,
     server.tasks[uuid(1)]["payload"] = {"rows": ["x" * 100] * 100_000}
 
     async with staged(server, clock) as stage:
-        await stage.press("2", "enter", *["tab"] * 3)
+        await stage.press("2", "enter", *["shift+tab"] * 3)
 
         assert "xxxxxxxx" in stage.text()
         assert "99,800 more" not in stage.text()

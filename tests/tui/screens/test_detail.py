@@ -52,7 +52,7 @@ async def test_something_is_looked_for_in_a_sheet_and_found_where_it_is_folded_a
 
     async with staged(server, clock) as stage:
         await opened(stage)
-        await stage.press(*["tab"] * 3)
+        await stage.press(*["shift+tab"] * 3)
         assert "[Payload]" in stage.text()
         assert "frame-0399" not in stage.text()
 
@@ -87,7 +87,7 @@ async def test_a_container_is_folded_with_enter(server: MockServer, clock: Froze
 
     async with staged(server, clock) as stage:
         await opened(stage)
-        await stage.press(*["tab"] * 3, *["down"] * 6, "enter")
+        await stage.press(*["shift+tab"] * 3, *["down"] * 6, "enter")
 
         assert '▸ "frames": [ 400 items ]' in stage.text()
         assert '"options"' in stage.text()
@@ -121,6 +121,27 @@ async def test_where_it_is_narrow_the_rail_is_a_sheet(server: MockServer, clock:
 
         assert "[Runs 3]" in stage.text()
         assert "exception: worker-shutdown" in stage.text()
+
+
+async def test_where_it_is_low_what_the_rail_has_no_room_for_is_read_in_a_sheet(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    only(server, storied_task(server))
+
+    async with staged(server, clock, size=(120, 24)) as stage:
+        await opened(stage)
+        assert "created by mia" not in stage.text()
+        assert " Runs 3 " in stage.text()
+
+        await stage.press("tab", "tab", "g")
+
+        assert "[Runs 3]" in stage.text()
+        assert "created by mia" in stage.text()
+
+    async with staged(server, clock, size=(120, 50)) as stage:
+        await opened(stage)
+        assert "created by mia" in stage.text()
+        assert " Runs 3 " not in stage.text()
 
 
 async def test_a_task_that_is_gone_is_said_to_be(server: MockServer, clock: FrozenClock) -> None:
@@ -158,7 +179,7 @@ async def test_an_idle_task_draws_no_sheet_again(
         reader = stage.app.screen.query_one("#sheet-payload")
         monkeypatch.setattr(reader, "render_line", lambda y: drawn.append(y) or type(reader).render_line(reader, y))
 
-        await stage.press(*["tab"] * 3)
+        await stage.press(*["shift+tab"] * 3)
         assert drawn, "it can be seen being drawn"
         drawn.clear()
         for _ in range(10):

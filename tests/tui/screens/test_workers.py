@@ -78,7 +78,7 @@ async def test_what_runs_is_told_against_half_of_its_kind(server: MockServer, cl
         await stage.press("3")
 
         assert "Rotate 10m00/8.0s stuck  Rotate 50s/8.0s slow" in row_of(stage.text(), "web-0")
-        assert "Rotate 44s/8s  Rotate 43s/8s" in row_of(stage.text(), "web-1")
+        assert "Rotate 44s/8.0s  Rotate 43s/8.0s" in row_of(stage.text(), "web-1")
 
 
 async def test_what_a_worker_has_claimed_beyond_its_slots_uses_none_of_them(

@@ -33,7 +33,7 @@ from treadle_tui.widgets.styled_text import StyledText
 from treadle_tui.widgets.tab_bar import Tab, TabBar
 
 RUNS = "runs"
-"""The rail as a sheet of its own, where the screen is too narrow for both."""
+"""The rail as a sheet of its own, where the screen is too narrow for both or too low for all of the rail."""
 
 
 class Detail(BaseScreen, MessageActions):
@@ -151,7 +151,8 @@ class Detail(BaseScreen, MessageActions):
 
     @property
     def _names(self) -> tuple[str, ...]:
-        return SHEETS if self._rail.display and self._rail.size.width else (RUNS, *SHEETS)
+        is_seen = self._rail.display and self._rail.size.width and self._rail.shows_all
+        return SHEETS if is_seen else (RUNS, *SHEETS)
 
     def _show_tabs(self) -> None:
         assert self.detail is not None

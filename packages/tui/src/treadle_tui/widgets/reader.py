@@ -130,6 +130,12 @@ class Reader(Toned, can_focus=True):
         return f"{self._at + 1:,} of {count:,}{more}" if count else "not found" + (" so far" if more else "")
 
     @property
+    def shows_all(self) -> bool:
+        """Whether there is room for all of its lines."""
+        first, last = self._viewport.visible(self._document, self.size.width, self.size.height)
+        return last - first + 1 >= len(self._document)
+
+    @property
     def where(self) -> str:
         """Which lines are visible, in words."""
         first, last = self._viewport.visible(self._document, self.size.width, self.size.height)
