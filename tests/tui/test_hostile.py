@@ -13,6 +13,7 @@ from tests.tui.happenings import (
     much_happens,
     schedules_tick,
     targets_are_held,
+    tasks_have_failed,
 )
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import scene, storied_task
@@ -68,6 +69,9 @@ def poison(server: MockServer, text: str, value: Any) -> None:
         row.update(name=text, room_id=text, on_full=text)
         for one in row["busiest"]:
             one["key"] = one["key"] and text
+    tasks_have_failed(server)
+    for row in server.failures.values():
+        row.update(kind=text, place=text, error=text, jobs=[text])
     a_flow_is_under_way(server)
     server.flows[FLOW]["name"] = text
     for of_flow in server.flows[FLOW]["tasks"]:
@@ -91,7 +95,7 @@ async def test_10_no_screen_breaks_and_nothing_that_a_terminal_obeys_is_drawn(
         for keys in (
             ("2",), ("enter",), ("tab", "w"), ("tab", "slash", "x", "enter"), ("tab", "enter"), ("tab", "tab", "F"),
             ("escape", "escape", "3"), ("4", "down"), ("5", "down"), ("8", "down"), ("6", "down"),
-            ("exclamation_mark", "down"),
+            ("7", "down"), ("exclamation_mark", "down"),
         ):  # fmt: skip
             await stage.press(*keys)
             check_lines(stage, keys, ascii_only=ascii_only)

@@ -23,6 +23,9 @@ _GONE = {"denied": "The server does not take the token", "refused": "The server 
 LEAST_REASON = 20
 """Cells of a reason that say something."""
 
+LEAST_SUBJECT = 9
+"""Cells of a name by which one knows it."""
+
 UNKNOWN = "?"
 """What stands where a number would, which only a server can say."""
 
@@ -161,10 +164,12 @@ def attention_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> li
     lines: list[Spans] = []
     for alert in found[: max(1, height)]:
         glyph = glyphs.cross if alert.severity == "bad" else "!"
-        subject = clip(
-            clean(alert.subject, ascii_only=glyphs.ascii_only), max(4, cells // 2 - 6), ellipsis=glyphs.ellipsis
-        )
-        lines.append((Span(f"{glyph} {subject}", alert.severity), Span(f"  {alert.text}")))
+        # What is wrong is told to its end where enough of the name is left beside it.
+        text = clean(alert.text, ascii_only=glyphs.ascii_only)
+        beside = cells - len("x ") - len("  ") - len(text)
+        room = beside if beside >= LEAST_SUBJECT else max(4, cells // 2 - 6)
+        subject = clip(clean(alert.subject, ascii_only=glyphs.ascii_only), room, ellipsis=glyphs.ellipsis)
+        lines.append((Span(f"{glyph} {subject}", alert.severity), Span(f"  {text}")))
     return lines
 
 

@@ -1,0 +1,46 @@
+"""The box of what wants a look: names are cut before what is wrong with them is, and nothing that a terminal obeys."""
+
+import pytest
+
+from tests.tui.mock import FrozenClock
+from treadle_tui.core.draw.glyphs import ASCII, UNICODE, Glyphs
+from treadle_tui.core.draw.text import fit, plain
+from treadle_tui.core.state.attention import Alert
+from treadle_tui.core.state.model import Model
+from treadle_tui.core.views.status_bar import attention_lines
+
+CELLS = 36
+"""What the box has inside its frame, but on broad screens."""
+
+
+def written(monkeypatch: pytest.MonkeyPatch, subject: str, text: str, glyphs: Glyphs = UNICODE) -> str:
+    """The box's line as it stands on the screen."""
+    model = Model(FrozenClock())
+    monkeypatch.setattr(model, "alerts", lambda: [Alert("bad", subject, text, "queue", "1")])
+    return plain(fit(attention_lines(model, CELLS, 1, glyphs)[0], CELLS, ellipsis=glyphs.ellipsis)).rstrip()
+
+
+@pytest.mark.parametrize(
+    ("subject", "text", "line"),
+    [
+        ("billing", "no live worker, 2m10", "✗ billing  no live worker, 2m10"),
+        ("a_very_long_name", "no live worker, 14m11", "✗ a_very_lon…  no live worker, 14m11"),
+        ("a_very_long_name", "lost, 9s", "✗ a_very_long_name  lost, 9s"),
+        ("RuntimeError", "12 failed, screens/jobs.py in render", "✗ RuntimeError  12 failed, screens/…"),
+    ],
+)
+def test_a_name_gives_way_to_what_is_wrong_with_it(
+    monkeypatch: pytest.MonkeyPatch, subject: str, text: str, line: str
+) -> None:
+    assert written(monkeypatch, subject, text) == line
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_10_where_something_failed_is_told_without_what_a_terminal_obeys(
+    monkeypatch: pytest.MonkeyPatch, glyphs: Glyphs
+) -> None:
+    line = written(monkeypatch, "E", "1 failed, \x1b]0;mine\x07 in \u202ef", glyphs)
+
+    assert "1 failed, " in line
+    assert not {"\x1b", "\x07", "\u202e"} & set(line)
+    assert line.isascii() or glyphs is UNICODE
