@@ -102,12 +102,16 @@ async def test_8_no_color_means_no_colour_at_all(
     monkeypatch.setenv("NO_COLOR", "1")
 
     async with staged(server, clock) as stage:
-        for keys in ((), ("2", "down"), ("3",), ("question_mark",)):
+        for keys in (
+            (), ("2", "down"), ("3",), ("question_mark",), ("escape", "ctrl+p"), (*"pau",), ("down",),
+            ("escape", "escape", "colon"), (*"fi",), ("escape", "2", "slash"), (*"status:",), ("escape", "x"),
+            ("escape", "enter"), ("slash", *"a", "enter"), ("m",),
+        ):  # fmt: skip
             await stage.press(*keys)
             styles = [s.style for strip in stage.app.screen._compositor.render_strips() for s in strip if s.style]
             colours = [colour for style in styles for colour in (style.color, style.bgcolor) if colour is not None]
 
-            assert {colour.name for colour in colours} <= {"default"}
+            assert {colour.name for colour in colours} <= {"default"}, keys
 
 
 async def test_8_without_colours_the_highlighted_row_and_what_is_wrong_still_stand_out(
@@ -118,6 +122,14 @@ async def test_8_without_colours_the_highlighted_row_and_what_is_wrong_still_sta
         row = next(strip for strip in strips if strip.text.startswith("│ > "))
 
         assert any(segment.style is not None and segment.style.reverse for segment in row)
+
+        await stage.press("ctrl+p")
+        strips = stage.app.screen._compositor.render_strips()
+        options = [strip for strip in strips if strip.text.strip() in {"open", "export"}]
+        assert [any(part.style is not None and part.style.underline for part in strip) for strip in options] == [
+            True,
+            False,
+        ]
 
 
 @pytest.mark.parametrize(("term", "theme"), [("xterm-256color", "treadle-dark"), ("xterm", "treadle-sixteen")])
