@@ -189,8 +189,11 @@ class Grid(Toned, ScrollView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Highlight the row under the mouse; open it at the second click."""
-        index = self.scroll_offset.y + event.y - HEAD
-        if event.y < HEAD or index >= self.pane.count:
+        place = event.get_content_offset(self)
+        if place is None or place.y < HEAD:
+            return
+        index = self.scroll_offset.y + place.y - HEAD
+        if index >= self.pane.count:
             return
         if index == self.pane.index and event.chain > 1:
             self.post_message(self.Opened(self))

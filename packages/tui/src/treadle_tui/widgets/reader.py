@@ -217,8 +217,11 @@ class Reader(Toned, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor under the mouse; fold or unfold what is there at the second click."""
-        place = self._viewport.place_of(event.y, self._document, self.size.width)
-        if place is None or not self._viewport.cursor:
+        under = event.get_content_offset(self)
+        if under is None or not self._viewport.cursor:
+            return
+        place = self._viewport.place_of(under.y, self._document, self.size.width)
+        if place is None:
             return
         if place[0] == self._viewport.line and event.chain > 1:
             self.fold()
