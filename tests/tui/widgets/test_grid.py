@@ -5,7 +5,6 @@ from textual.events import MouseScrollDown
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import Stage, staged
 
-
 TITLES = "PAYLOAD"
 """Stands in the line of titles of the tasks."""
 
