@@ -64,6 +64,7 @@ async def test_5_what_is_settled_by_hand_is_asked_for_first(failing: MockServer,
     async with staged(failing, clock) as stage:
         await stage.press("7", "S")
         assert "Resolve 3 tasks?" in stage.text()
+        assert "They count as completed by hand; that is not taken back." in stage.text()
         assert acted(stage) == []
         await stage.press("y")
         assert acted(stage) == [("resolve", 3)]

@@ -52,6 +52,8 @@ class Confirm(ModalScreen[bool]):
         if plan.running:
             word = "is" if plan.running == 1 else "are"
             lines.append((Span(f"{tasks_word(plan.running)} {word} with a worker and will be stopped.", "warn"),))
+        if plan.verb == "resolve":
+            lines.append((Span("They count as completed by hand; that is not taken back.", "warn"),))
         if plan.left:
             lines.append((Span(f"{tasks_word(len(plan.left))} can't be and will be left alone.", "dim"),))
         for task in plan.tasks[:SHOWN]:
