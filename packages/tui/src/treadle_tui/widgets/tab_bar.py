@@ -49,9 +49,10 @@ class TabBar(StyledText):
             else:
                 spans += [Span(f" {tab.title}", "faint" if tab.is_empty else "plain"), Span(f"{count} ", "faint")]
             self._ends.append((width(spans), tab.name))
+        # A blank behind the last name must not have it cut.
+        spans[-1] = spans[-1]._replace(text=spans[-1].text.rstrip())
         self.show([tuple(spans)])
-        # The last one ends with a blank.
-        return not self.size.width or width(spans) - 1 <= self.size.width
+        return not self.size.width or width(spans) <= self.size.width
 
     def on_click(self, event: events.Click) -> None:
         """Open the sheet under the mouse."""
