@@ -34,15 +34,21 @@ def test_6_every_task_of_a_plan_has_its_word_in_the_report() -> None:
 
 
 def test_6_an_undo_names_what_was_done_where_the_inverse_verb_restores_it() -> None:
-    found = planned("cancel", aim("a"), aim("b", "running"), aim("c", "scheduled"), aim("d", "paused"))
+    statuses = {"a": "pending", "b": "running", "c": "scheduled", "d": "paused", "e": "blocked"}
+    found = planned("cancel", *(aim(key, status) for key, status in statuses.items()))
 
-    undo = undo_of(found, [result("cancel", {"a": 2, "b": 9, "c": 4, "d": 5})], steady=100.0)
+    undo = undo_of(found, [result("cancel", {"a": 2, "b": 9, "c": 4, "d": 5, "e": 6})], steady=100.0)
 
     assert undo is not None
     assert [(ask.op, ask.fields) for ask in undo.asks] == [
-        ("actions", {"action": "rerun", "ids": ["a", "c"], "if_versions": {"a": 2, "c": 4}})
+        ("actions", {"action": "rerun", "ids": ["a", "e"], "if_versions": {"a": 2, "e": 6}})
     ]
     assert undo.seconds_left(104.0) == 1.0
+    assert "it was scheduled: that is not brought back" in [outcome.text for outcome in undo.left]
+
+
+def test_6_the_cancel_of_what_waited_for_its_time_is_not_undone_by_a_run_at_once() -> None:
+    assert undo_of(planned("cancel", aim("a", "scheduled")), [result("cancel", {"a": 2})], steady=0.0) is None
 
 
 def test_6_what_was_refused_is_not_undone() -> None:

@@ -20,7 +20,7 @@ NAMED = 3
 INVERSE: dict[Verb, Verb] = {"cancel": "rerun", "pause": "resume", "resume": "pause"}
 
 _RESTORES: dict[Verb, frozenset[Status]] = {
-    "cancel": WAITING,
+    "cancel": WAITING - {Status.SCHEDULED},  # a rerun does not wait for the time that was given: it runs at once
     "pause": ADMITS["pause"],
     "resume": LEADS_TO["pause"],
 }
