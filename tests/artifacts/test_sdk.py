@@ -149,6 +149,15 @@ async def _run(served: Served) -> str:
         return str((await room.start())["id"])
 
 
+async def _run_with_file(served: Served) -> tuple[str, int]:
+    """Return a run that has stored `a.txt`, with "hello" in it."""
+    key = (await _run(served), 0)
+    uploader = Uploader((served.url,), served.token)
+    await uploader.upload(key, Content(b"hello", "a.txt", "text/plain"))
+    await uploader.close()
+    return key
+
+
 async def test_c4_an_upload_whose_run_is_lost_on_the_way_ends_there_and_is_not_seen(
     served: Served, client: Client
 ) -> None:
@@ -290,10 +299,7 @@ def test_an_async_iterator_is_refused_where_nothing_can_await_it() -> None:
 async def test_c10_a_download_that_is_not_what_was_stored_leaves_no_file(
     served: Served, client: Client, tmp_path: Path
 ) -> None:
-    key = (await _run(served), 0)
-    uploader = Uploader((served.url,), served.token)
-    await uploader.upload(key, Content(b"hello", "a.txt", "text/plain"))
-    await uploader.close()
+    key = await _run_with_file(served)
     [path] = (served.settings.data_dir / "artifacts").rglob("*-*")
     path.write_bytes(b"HELLO")
     place = tmp_path / "saved"
@@ -330,10 +336,7 @@ async def test_c10_a_download_has_the_permissions_of_new_files_and_replaces_no_p
     served: Served, client: Client, tmp_path: Path
 ) -> None:
     """It was for its owner's eyes alone, and a superuser who saved to /dev/null had a file there."""
-    key = (await _run(served), 0)
-    uploader = Uploader((served.url,), served.token)
-    await uploader.upload(key, Content(b"hello", "a.txt", "text/plain"))
-    await uploader.close()
+    key = await _run_with_file(served)
     usual, pipe = tmp_path / "usual", tmp_path / "pipe"
     usual.touch()
     os.mkfifo(pipe)
