@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import sys
+import threading
 from collections import Counter
 from typing import Any
 
@@ -119,3 +120,22 @@ async def test_a_read_that_nobody_waits_for_any_more_is_broken_off(sqlite, stran
 
 def _is_reading() -> bool:
     return any(frame.f_code is _run.__code__ for frame in sys._current_frames().values())
+
+
+def test_a_thread_that_is_stopped_does_not_answer_a_loop_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    go_on = threading.Event()
+
+    async def stop_beside_a_statement() -> ReadingConnection:
+        connection = await ReadingConnection.made(":memory:", check_same_thread=False)
+        connection._tx.put_nowait((None, go_on.wait))
+        connection.stop()
+        return connection
+
+    connection = asyncio.run(stop_beside_a_statement())
+    go_on.set()
+    connection._thread.join(60)
+
+    assert not connection._thread.is_alive()
+    assert failed == []

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import aiosqlite
+from aiosqlite.core import _STOP_RUNNING_SENTINEL
 
 Rows = list[tuple[Any, ...]]
 
@@ -70,6 +71,17 @@ class ReadingConnection(aiosqlite.Connection):
             # One that has not begun yet is none that SQLite could interrupt.
             self._connection.interrupt()
             await asyncio.wait([behind], timeout=AGAIN)
+
+    def stop(self) -> None:
+        """Have the thread close the connection and end. It answers nobody: whose loop it was may be closed by then."""
+        self._running = False
+        self._tx.put_nowait((None, self._stopped))
+
+    def _stopped(self) -> object:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        return _STOP_RUNNING_SENTINEL
 
     async def rollback(self) -> None:
         """End the transaction, if one was begun."""
