@@ -2,8 +2,11 @@
 
 from uuid import uuid4
 
+import pytest
+
 from tests.live.conftest import Open
 from tests.live.sockets import JOB, NAME, ref, submit
+from treadle_server.services import base
 
 LATEST = "2999-01-01T00:00:00Z"
 
@@ -56,6 +59,20 @@ async def test_an_await_pushes_what_is_over_already_and_what_ends_later(opened: 
     assert [task["id"] for task in (await other.pushed("result"))["tasks"]] == [later["id"]]
     await other.call("ping")
     assert not other.pushes
+
+
+async def test_one_await_after_the_other_of_what_is_over_waits_for_no_services_turn(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+):
+    client = await opened()
+    await client.call("register", **JOB)
+    over = [task["id"] for task in await submit(client, 3)]
+    await client.call("actions", action="cancel", ids=over)
+    monkeypatch.setattr(base, "LEAST_TURN", 3600)
+
+    for task_id in over:
+        assert (await client.call("await", ids=[task_id]))["missing"] == []
+        assert [task["id"] for task in (await client.pushed("result"))["tasks"]] == [task_id]
 
 
 async def test_a_submit_of_a_known_task_pushes_its_result_too(opened: Open):

@@ -192,7 +192,7 @@ async def await_tasks(session: Session, fields: dict[str, Any]) -> Reply:
     """Push each of the tasks when it is terminal, also if it is so already; say which are not there yet."""
     ids = [TaskId(task_id) for task_id in values.validate(Ids, fields).ids]
     session.live.results.want(session, ids)
-    return Reply({"missing": await session.live.results.missing(session, ids)})
+    return Reply({"missing": await session.live.results.look(session, ids)})
 
 
 async def unawait(session: Session, fields: dict[str, Any]) -> Reply:

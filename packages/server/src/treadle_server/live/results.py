@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import TERMINAL
@@ -85,7 +86,7 @@ class Results(Service):
         self._part = 0
 
     def ease(self) -> None:
-        """Push further results to a session that has read enough of what it was pushed."""
+        """Push further results to sessions that have read enough of what they were pushed."""
         if self._late:
             self.wake()
 
@@ -116,34 +117,31 @@ class Results(Service):
             self._look |= unknown
             self.wake()
 
-    async def missing(self, session: Connection, ids: Collection[TaskId]) -> list[TaskId]:
-        """Return which of the awaited tasks are not there, or not for the session to see.
+    async def look(self, session: Connection, ids: Collection[TaskId]) -> list[TaskId]:
+        """Push those of the awaited tasks that have ended; return which are not there, or not for the session to see.
 
-        The others are pushed when they are terminal. None are told while the store can't be read.
+        The others are pushed when they are terminal. None are told while the store can't be read. Left to the service,
+        what had ended was pushed in its next turn: who asked for one result after the other got a hundred a second.
         """
         unsure = [task_id for task_id in ids if not self._is_young(session, task_id)]
         missing: list[TaskId] = []
         try:
             for start in range(0, len(unsure), CHUNK):
                 chunk = unsure[start : start + CHUNK]
-                found = await self._found(session, chunk)
-                self.look_soon(task_id for task_id, status in found.items() if status in TERMINAL)
-                missing += [task_id for task_id in chunk if task_id not in found]
+                async with self._store.read() as connection:
+                    found = await _statuses(connection, session, chunk)
+                    missing += [task_id for task_id in chunk if task_id not in found]
+                    if over := [task_id for task_id, status in found.items() if status in TERMINAL]:
+                        self._push(await self._read_ended(connection, over))
         except StoreUnavailable:
             self.look_soon(unsure)
             return []
+        self.ease()
         return missing
 
     def _is_young(self, session: Connection, task_id: TaskId) -> bool:
         young = self._young.get(task_id)
         return young is not None and (session.visibility is None or sees(session.principal, _Young(*young)))
-
-    async def _found(self, session: Connection, ids: list[TaskId]) -> dict[TaskId, str]:
-        async with self._store.read() as connection:
-            if session.visibility is None:
-                return {task_id: status for task_id, (_, status) in (await read_tasks.states(connection, ids)).items()}
-            found = await read_tasks.by_ids(connection, ids)
-        return {task_id: task.status for task_id, task in found.items() if sees(session.principal, task)}
 
     def awaits(self, task_id: TaskId) -> bool:
         """Return whether a session awaits the task."""
@@ -173,7 +171,7 @@ class Results(Service):
                 young.pop(task.id, None)
 
     def _push(self, ended: Iterable[Task]) -> None:
-        """Push tasks to the sessions that have room for them; the others go on awaiting theirs."""
+        """Push ended tasks to the sessions that have room for them; the others go on awaiting theirs."""
         by_session: dict[Connection, list[Task]] = defaultdict(list)
         given: dict[Connection, int] = defaultdict(int)
         for task in ended:
@@ -216,13 +214,24 @@ class Results(Service):
         return any(session.outbox.has_room() for session in self._wanted.get(task_id, ()))
 
     async def _ended(self, ids: list[TaskId]) -> list[Task]:
-        """Return those of the tasks that have ended, as many as a page has; what is left is late."""
         if not ids:
             return []
-        dialect = self._store.dialect
         async with self._store.read() as connection:
-            rows = (await connection.execute(_ended_of(dialect), {"ids": bound(dialect, ids)})).all()
-            count = fitting([row.size for row in rows], MOST_OF_PAGE)
-            found = await whole(connection, [to_task(row[:-1]) for row in rows[:count]])
+            return await self._read_ended(connection, ids)
+
+    async def _read_ended(self, connection: AsyncConnection, ids: list[TaskId]) -> list[Task]:
+        """Return those of the tasks that have ended, as many as a page has; what is left is late."""
+        dialect = self._store.dialect
+        rows = (await connection.execute(_ended_of(dialect), {"ids": bound(dialect, ids)})).all()
+        count = fitting([row.size for row in rows], MOST_OF_PAGE)
+        found = await whole(connection, [to_task(row[:-1]) for row in rows[:count]])
         self._late.update(row.id for row in rows[count:])
         return found
+
+
+async def _statuses(connection: AsyncConnection, session: Connection, ids: list[TaskId]) -> dict[TaskId, str]:
+    """Return the status of those of the tasks that the session may see, by id."""
+    if session.visibility is None:
+        return {task_id: status for task_id, (_, status) in (await read_tasks.states(connection, ids)).items()}
+    found = await read_tasks.by_ids(connection, ids)
+    return {task_id: task.status for task_id, task in found.items() if sees(session.principal, task)}
