@@ -6,7 +6,7 @@ import pytest
 
 from tests.live.conftest import Open
 from tests.live.sockets import JOB, NAME, ref, submit
-from treadle_server.services import base
+from treadle_server.services.base import Service
 
 LATEST = "2999-01-01T00:00:00Z"
 
@@ -68,7 +68,7 @@ async def test_one_await_after_the_other_of_what_is_over_waits_for_no_services_t
     await client.call("register", **JOB)
     over = [task["id"] for task in await submit(client, 3)]
     await client.call("actions", action="cancel", ids=over)
-    monkeypatch.setattr(base, "LEAST_TURN", 3600)
+    monkeypatch.setattr(Service, "least_turn", 3600)
 
     for task_id in over:
         assert (await client.call("await", ids=[task_id]))["missing"] == []

@@ -21,7 +21,7 @@ LONGEST_OUTAGE_BACKOFF = 2.0
 """The same when it is the database that does not answer: it is to go on soon after that is back."""
 
 LEAST_TURN = 0.01
-"""Seconds from one turn's beginning to the next one's at least: a hundred turns a second, whatever wakes it."""
+"""Seconds from one turn's beginning to the next one's at least: a hundred turns a second, whatever wakes a service."""
 
 
 class Leading(Protocol):
@@ -72,6 +72,8 @@ class Service(ABC):
     name: str
     everywhere = False
     """Whether it runs on each of several servers on one database; else on the one that leads."""
+    least_turn = LEAST_TURN
+    """Seconds from one turn's beginning to the next one's at least, whatever wakes it."""
 
     def __init__(self) -> None:
         self._wake = asyncio.Event()
@@ -123,7 +125,7 @@ async def supervise(service: Service, health: Health, clock: Clock, leader: Lead
         # Also when it is time already this lets everything else go on: neither a wait that a wake-up has ended nor a
         # turn that fails at once gives way by itself, and what would mend the failure may wait for its turn.
         await asyncio.sleep(next_at - loop.time())
-        next_at = loop.time() + LEAST_TURN
+        next_at = loop.time() + service.least_turn
         try:
             pause = await service.turn()
         except Exception as error:  # noqa: BLE001 - logged, and told by its health

@@ -21,6 +21,10 @@ class Dependants(EngineService):
 
     name = "dependants"
     everywhere = True
+    least_turn = 0.002
+    """A chain waits for it at each of its tasks: one of 300 took 10.5 ms each on SQLite and 18.7 on PostgreSQL with
+    0.01, and takes 5.8 and 13.0. Of 300 chains side by side, which share its turns, there is no difference.
+    """
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
