@@ -12,7 +12,6 @@ from treadle_tui.core.draw.wrapping import shortened
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.plan import Report
-from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.mode_line import mode_line
 from treadle_tui.core.views.status_bar import banner_line, tiny_line
 from treadle_tui.screen_context import ScreenContext
@@ -47,11 +46,6 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         self._is_up = False
 
     # What a screen says of itself.
-
-    @property
-    def scope(self) -> Scope:
-        """Which actions work where the focus is."""
-        return "everywhere"
 
     def body(self) -> ComposeResult:
         """Yield what stands between the status bar and the keys."""

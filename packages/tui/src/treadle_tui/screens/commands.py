@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from textual.screen import Screen
-
 from treadle import filters
 from treadle.wire.ids import is_uuid
 from treadle_tui.core.draw.spans import SPANS, after
@@ -12,16 +10,14 @@ from treadle_tui.core.live.replay import STEP_SECONDS, Player, ReplayError, read
 from treadle_tui.core.verbs.commands import CommandError, begun_with
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
-from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.asking import AskingScreen
 from treadle_tui.screens.command_dispatch import completions, run_command
 from treadle_tui.widgets.command_line import CommandLine
 from treadle_tui.widgets.grid import MOVES
 
 
-class CommandActions(Screen[None]):
+class CommandActions(AskingScreen):
     """A screen that can be told by words what to do; each `with_…` takes what stood behind a command's name."""
-
-    ctx: ScreenContext
 
     @property
     def scope(self) -> Scope:
@@ -43,10 +39,6 @@ class CommandActions(Screen[None]):
     def messages(self) -> Sequence[str]:
         """Return the names of messages that were asked for here."""
         return ()
-
-    def tell(self, report: Report) -> None:
-        """Show what was done, or why not."""
-        self.ctx.tell(report)
 
     def act_command(self, line: str = "", wrong: str = "") -> None:
         """Let a command be typed; one that can't be carried out comes back with what is wrong with it."""

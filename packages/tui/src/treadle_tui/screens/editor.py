@@ -9,25 +9,17 @@ from treadle.wire.tasks import TaskItem
 from treadle_tui import external
 from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.text import clean
-from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.editor import Wrong, edit_text, editable, read_edit, reading_text
 from treadle_tui.core.verbs.executor import FAILURES
 from treadle_tui.core.verbs.plan import Refusal, Report
-from treadle_tui.core.verbs.requests import TaskRequests
-from treadle_tui.screens.opening import OpeningActions
+from treadle_tui.screens.asking import AskingScreen
 from treadle_tui.widgets.question import Question
 
 EDIT_AGAIN = {"e": "edit again"}
 
 
-class EditorActions(OpeningActions):
+class EditorActions(AskingScreen):
     """A screen whose tasks can be handed to other programs; these run beside it, and it is told by message."""
-
-    @dataclass
-    class Told(Message):
-        """Something is to be shown."""
-
-        report: Report
 
     @dataclass
     class Written(Message):
@@ -44,30 +36,9 @@ class EditorActions(OpeningActions):
         text: str
         why: str
 
-    # What a screen says of itself.
-
-    def chosen(self) -> Sequence[TaskRef]:
-        """Return the tasks that are meant."""
-        return ()
-
-    def unsafe(self) -> Refusal | None:
-        """Return why nothing may act on what is highlighted just now, or None."""
-        return None
-
     def copied(self) -> str | None:
         """Return what `copy` puts into the clipboard."""
         return None
-
-    def tell(self, report: Report) -> None:
-        """Show what was done, or why not."""
-        self.ctx.tell(report)
-
-    @property
-    def requests(self) -> TaskRequests:
-        """The requests behind all this."""
-        return TaskRequests(self.ctx.feed, self.ctx.executor)
-
-    # Actions.
 
     def act_edit(self) -> None:
         """Change the task in an editor; of one that is over a changed copy is submitted."""
@@ -102,7 +73,7 @@ class EditorActions(OpeningActions):
             word = "no task is highlighted" if not chosen else f"{len(chosen):,} tasks are marked: this takes one"
             refusal = Refusal(word)
         if refusal is not None:
-            self.tell(Report(refusal.reason, ok=False))
+            self.tell(refusal.report)
             return None
         return chosen[0].id
 
@@ -112,11 +83,11 @@ class EditorActions(OpeningActions):
         try:
             task = await self.requests.fetch(key)
         except FAILURES as error:
-            self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+            self.post_error(error)
             return
         refusal = editable(task)
         if refusal is not None:
-            self.post_message(self.Told(Report(refusal.reason, ok=False)))
+            self.post_message(self.Told(refusal.report))
         else:
             await self._write(task, self.ctx.drafts.get(key) or edit_text(task))
 
@@ -124,7 +95,7 @@ class EditorActions(OpeningActions):
         try:
             written = await external.edit(self.app, text, name=f"task-{short_id(task.id)}.jsonc")
         except external.ExternalError as error:
-            self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+            self.post_error(error)
         else:
             self.post_message(self.Written(task, written))
 
@@ -134,13 +105,13 @@ class EditorActions(OpeningActions):
             text = reading_text(task, self.ctx.model.time.now())
             await external.show(self.app, text, name=f"task-{short_id(key)}.txt", names=names)
         except (*FAILURES, external.ExternalError) as error:
-            self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+            self.post_error(error)
 
     async def _copy_to_tmux(self, text: str) -> None:
         try:
             await external.copy_to_tmux(text)
         except external.ExternalError as error:
-            self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+            self.post_error(error)
 
     async def _save(self, event: Written, changes: dict[str, object]) -> None:
         report = await self.requests.save(event.task, changes)
@@ -148,10 +119,6 @@ class EditorActions(OpeningActions):
             self.post_message(self.Told(report))
         else:
             self.post_message(self.Unsaved(event.task, event.text, report.text))
-
-    def on_editor_actions_told(self, event: Told) -> None:
-        """Show it."""
-        self.tell(event.report)
 
     def on_editor_actions_written(self, event: Written) -> None:
         """Save what was changed, or say what is wrong with it."""

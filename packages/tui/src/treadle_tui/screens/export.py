@@ -10,11 +10,9 @@ from textual.message import Message
 from treadle.wire.filters import Order, TaskFilter
 from treadle_tui import files
 from treadle_tui.core.draw.text import clean
-from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.executor import FAILURES
 from treadle_tui.core.verbs.plan import Report
-from treadle_tui.core.verbs.requests import TaskRequests
-from treadle_tui.screens.opening import OpeningActions
+from treadle_tui.screens.asking import AskingScreen
 from treadle_tui.widgets.path_prompt import PathPrompt
 from treadle_tui.widgets.question import Question
 
@@ -45,14 +43,8 @@ class ExportRequest:
         return f"{count:,} {self.what.removesuffix('s') if count == 1 else self.what}"
 
 
-class ExportActions(OpeningActions):
+class ExportActions(AskingScreen):
     """A screen whose list can be written to a file. That happens beside it, and it is told by message."""
-
-    @dataclass
-    class Exported(Message):
-        """The file is written, or can't be."""
-
-        report: Report
 
     @dataclass
     class Exists(Message):
@@ -61,17 +53,9 @@ class ExportActions(OpeningActions):
         path: Path
         request: ExportRequest
 
-    def chosen(self) -> Sequence[TaskRef]:
-        """Return the tasks that are meant."""
-        return ()
-
     def exported(self) -> ExportRequest:
         """Return what is to be written."""
         return ExportRequest(keys=tuple(choice.id for choice in self.chosen()))
-
-    def tell(self, report: Report) -> None:
-        """Show what was done, or why not."""
-        self.ctx.tell(report)
 
     def act_export(self) -> None:
         """Ask for a file, and write there what is listed."""
@@ -97,7 +81,7 @@ class ExportActions(OpeningActions):
         try:
             is_there = await files.exists(path)
         except OSError as error:
-            self.post_message(self.Exported(_unwritten(path, error)))
+            self.post_message(self.Told(_unwritten(path, error)))
             return
         if is_there:
             self.post_message(self.Exists(path, request))
@@ -106,11 +90,11 @@ class ExportActions(OpeningActions):
 
     async def _write_out(self, path: Path, request: ExportRequest, *, overwrite: bool) -> None:
         try:
-            self.post_message(self.Exported(await self._written(path, request, overwrite=overwrite)))
+            self.post_message(self.Told(await self._written(path, request, overwrite=overwrite)))
         except FileExistsError:
             self.post_message(self.Exists(path, request))
         except (*FAILURES, OSError) as error:
-            self.post_message(self.Exported(_unwritten(path, error)))
+            self.post_message(self.Told(_unwritten(path, error)))
 
     async def _written(self, path: Path, request: ExportRequest, *, overwrite: bool) -> Report:
         rows, more, gone = await self._tasks(request) if request.rows is None else (request.rows, False, 0)
@@ -125,16 +109,12 @@ class ExportActions(OpeningActions):
 
     async def _tasks(self, request: ExportRequest) -> tuple[Sequence[Mapping[str, Any]], bool, int]:
         """Return the whole tasks, whether there are more than are given at once, and how many had gone."""
-        requests, keys, more = TaskRequests(self.ctx.feed, self.ctx.executor), request.keys, False
+        keys, more = request.keys, False
         if request.filter is not None:
-            frozen = await requests.freeze(request.filter, request.order)
+            frozen = await self.requests.freeze(request.filter, request.order)
             keys, more = tuple(task.id for task in frozen.items), frozen.is_capped
-        gathered = await requests.gather(keys)
+        gathered = await self.requests.gather(keys)
         return [task.model_dump(mode="json") for task in gathered.tasks], more, gathered.gone
-
-    def on_export_actions_exported(self, event: Exported) -> None:
-        """Tell it."""
-        self.tell(event.report)
 
     def on_export_actions_exists(self, event: Exists) -> None:
         """Ask whether it may be overwritten."""

@@ -195,7 +195,7 @@ class ListScreen(BaseScreen):
             self.run_worker(self._remove_worker(row))
 
     async def _remove_worker(self, row: WorkerRow) -> None:
-        self.post_message(self.Done(await self.ctx.executor.remove_worker(row)))
+        self.post_message(self.Told(await self.ctx.executor.remove_worker(row)))
 
     # Verbs on a row's task: it is read anew first, for the row says too little of it to act on.
 
@@ -211,7 +211,7 @@ class ListScreen(BaseScreen):
         try:
             answer = await self.ctx.feed.request("get", id=key)
         except (ProblemError, ConnectionFailed) as error:
-            self.post_message(self.Done(Report(f"could not {verb}: {clean(str(error), limit=200)}", ok=False)))
+            self.post_message(self.Told(Report(f"could not {verb}: {clean(str(error), limit=200)}", ok=False)))
         else:
             self.post_message(self.Fetched(verb, TaskItem.model_validate(answer)))
 

@@ -7,17 +7,15 @@ from textual.message import Message
 
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.format import short_id
-from treadle_tui.core.draw.text import clean
 from treadle_tui.core.verbs.commands import CommandError
 from treadle_tui.core.verbs.executor import FAILURES
 from treadle_tui.core.verbs.messages import Draft, MessageError, read_line, refused, waited_for, write_name
 from treadle_tui.core.verbs.plan import Report
-from treadle_tui.core.verbs.requests import TaskRequests
-from treadle_tui.screens.opening import OpeningActions
+from treadle_tui.screens.asking import AskingScreen
 from treadle_tui.widgets.message_prompt import MessagePrompt
 
 
-class MessageActions(OpeningActions):
+class MessageActions(AskingScreen):
     """A screen of one task; what is asked runs beside it, and it is told by message."""
 
     @dataclass
@@ -29,12 +27,6 @@ class MessageActions(OpeningActions):
         waits_for: str | None
         wrong: str = ""
 
-    @dataclass
-    class Answered(Message):
-        """The server has taken it, or there is nothing to be asked for."""
-
-        report: Report
-
     @property
     def receiver(self) -> str:
         """Return the id of the task that messages are for."""
@@ -44,19 +36,10 @@ class MessageActions(OpeningActions):
         """Return the names that the task's code has asked for, as they are written."""
         return ()
 
-    @property
-    def requests(self) -> TaskRequests:
-        """The requests behind all this."""
-        return TaskRequests(self.ctx.feed, self.ctx.executor)
-
-    def tell(self, report: Report) -> None:
-        """Show what was done, or why not."""
-        self.ctx.tell(report)
-
     def act_send(self) -> None:
         """Ask for a message, and send it."""
         if (refusal := self.ctx.executor.off()) is not None:
-            self.tell(Report(refusal.reason, ok=False))
+            self.tell(refusal.report)
         else:
             self.open_after(self._begin(), group="message")
 
@@ -74,10 +57,10 @@ class MessageActions(OpeningActions):
         try:
             task, last = await self.requests.receiver(self.receiver)
         except FAILURES as error:
-            self.post_message(self.Answered(Report(clean(str(error), limit=200), ok=False)))
+            self.post_error(error)
             return
         if (refusal := refused(task)) is not None:
-            self.post_message(self.Answered(Report(refusal.reason, ok=False)))
+            self.post_message(self.Told(refusal.report))
             return
         waits_for = waited_for(task, last)
         written = None if waits_for is None else write_name(waits_for)
@@ -87,23 +70,19 @@ class MessageActions(OpeningActions):
         try:
             task = await self.requests.fetch(self.receiver)
         except FAILURES as error:
-            self.post_message(self.Answered(Report(clean(str(error), limit=200), ok=False)))
+            self.post_error(error)
             return
         if (refusal := refused(task)) is not None:
-            self.post_message(self.Answered(Report(refusal.reason, ok=False)))
+            self.post_message(self.Told(refusal.report))
         else:
             await self._send(task, draft, None)
 
     async def _send(self, task: TaskItem, draft: Draft, waits_for: str | None) -> None:
         report = await self.requests.send(task, draft)
         if report.ok:
-            self.post_message(self.Answered(report))
+            self.post_message(self.Told(report))
         else:
             self.post_message(self.Wanted(task, draft, waits_for, wrong=report.text))
-
-    def on_message_actions_answered(self, event: Answered) -> None:
-        """Tell it."""
-        self.tell(event.report)
 
     def on_message_actions_wanted(self, event: Wanted) -> None:
         """Let it be written, or written again; a reader who has gone on to something else is only told."""

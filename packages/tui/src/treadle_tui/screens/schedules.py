@@ -85,4 +85,4 @@ class Schedules(ListScreen):
             self.run_worker(self._ask_for(verb, self._row.item.room_id, self._row.item.name))
 
     async def _ask_for(self, verb: ScheduleVerb, room: str, name: str) -> None:
-        self.post_message(self.Done(await self.ctx.executor.steer_schedule(verb, room, name)))
+        self.post_message(self.Told(await self.ctx.executor.steer_schedule(verb, room, name)))

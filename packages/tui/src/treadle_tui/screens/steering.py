@@ -5,25 +5,19 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from treadle.wire.bulk import Frozen, FrozenTask
+from treadle.wire.bulk import FrozenTask
 from treadle.wire.filters import TaskFilter
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.action import Verb
 from treadle_tui.core.verbs.executor import FAILURES, failed
 from treadle_tui.core.verbs.plan import Plan, Refusal, Report
-from treadle_tui.screens.opening import OpeningActions
+from treadle_tui.screens.asking import AskingScreen
 from treadle_tui.widgets.confirm import Confirm
 from treadle_tui.widgets.outcomes import Outcomes
 
 
-class SteeringActions(OpeningActions):
+class SteeringActions(AskingScreen):
     """A screen whose reader steers tasks; which ones `chosen` says."""
-
-    @dataclass
-    class Done(Message):
-        """A request was answered."""
-
-        report: Report
 
     @dataclass
     class Named(Message):
@@ -31,20 +25,6 @@ class SteeringActions(OpeningActions):
 
         verb: Verb
         tasks: Sequence[TaskRef]
-
-    def chosen(self) -> Sequence[TaskRef]:
-        """Return the tasks that a verb means."""
-        return ()
-
-    def unsafe(self) -> Refusal | None:
-        """Return why no verb may act on what is highlighted just now, or None."""
-        return None
-
-    def tell(self, report: Report) -> None:
-        """Show what was done, or why not."""
-        self.ctx.tell(report)
-
-    # Actions.
 
     def act_cancel(self) -> None:
         """Cancel the chosen tasks."""
@@ -73,14 +53,14 @@ class SteeringActions(OpeningActions):
     def _steer(self, verb: Verb) -> None:
         refusal = self.unsafe()
         if refusal is not None:
-            self.tell(Report(refusal.reason, ok=False))
+            self.tell(refusal.report)
         else:
             self._plan(verb, self.chosen())
 
     def _plan(self, verb: Verb, tasks: Sequence[TaskRef]) -> None:
         planned = self.ctx.executor.plan(verb, tasks)
         if isinstance(planned, Refusal):
-            self.tell(Report(planned.reason, ok=False))
+            self.tell(planned.report)
         elif planned.question == "none":
             self.run_worker(self._carry_out(planned))
         else:
@@ -89,7 +69,7 @@ class SteeringActions(OpeningActions):
     def steer_all(self, verb: Verb, *wanted: TaskFilter) -> None:
         """Act on all tasks that filters mean at this moment, those of the first one first, after the due question."""
         if (refusal := self.ctx.executor.off()) is not None:
-            self.tell(Report(refusal.reason, ok=False))
+            self.tell(refusal.report)
         else:
             self.open_after(self._freeze_for(verb, wanted), group="steer")
 
@@ -97,11 +77,9 @@ class SteeringActions(OpeningActions):
         named: list[FrozenTask] = []
         try:
             for one in wanted:
-                chosen = one.model_dump(mode="json", exclude_none=True)
-                answer = await self.ctx.feed.request("freeze", filter=chosen, order="newest")
-                named += Frozen.model_validate(answer).items
+                named += (await self.requests.freeze(one, "newest")).items
         except FAILURES as error:
-            self.post_message(self.Done(failed(verb, str(error))))
+            self.post_message(self.Told(failed(verb, str(error))))
         else:
             self.post_message(self.Named(verb, named))
 
@@ -122,15 +100,11 @@ class SteeringActions(OpeningActions):
     # These run beside the screen and tell it by message; they touch no widget.
 
     async def _carry_out(self, planned: Plan) -> None:
-        self.post_message(self.Done(await self.ctx.executor.carry_out(planned)))
+        self.post_message(self.Told(await self.ctx.executor.carry_out(planned)))
 
     async def _undo(self) -> None:
-        self.post_message(self.Done(await self.ctx.executor.undo()))
+        self.post_message(self.Told(await self.ctx.executor.undo()))
 
     async def pause_queue(self, job: str, *, paused: bool) -> None:
         """Pause or resume a queue, and tell."""
-        self.post_message(self.Done(await self.ctx.executor.pause_queue(job, paused=paused)))
-
-    def on_steering_actions_done(self, event: Done) -> None:
-        """Show what was done."""
-        self.tell(event.report)
+        self.post_message(self.Told(await self.ctx.executor.pause_queue(job, paused=paused)))

@@ -76,7 +76,7 @@ class Executor:
         undo, self._undo = self._undo, None
         refusal = self.off()
         if refusal is not None:
-            return Report(refusal.reason, ok=False)
+            return refusal.report
         if undo is None or not undo.seconds_left(self._model.clock.steady()):
             return Report("nothing to undo", ok=False)
         answers: list[object] = []
@@ -96,7 +96,7 @@ class Executor:
         """Pause or resume a queue by its job's full name."""
         refusal = self.off()
         if refusal is not None:
-            return Report(refusal.reason, ok=False)
+            return refusal.report
         try:
             await self._feed.request("job", job=job, paused=paused)
         except FAILURES as error:
@@ -109,7 +109,7 @@ class Executor:
         """Forget a lost worker; what any other one runs would be lost with it."""
         refusal = self.off()
         if refusal is not None:
-            return Report(refusal.reason, ok=False)
+            return refusal.report
         if worker.health != "lost":
             return Report(f"{clean(worker.name)} is {worker.health}: only a lost worker is removed", ok=False)
         try:
@@ -122,7 +122,7 @@ class Executor:
         """Pause a schedule, let it go on, or put its task in now."""
         refusal = self.off()
         if refusal is not None:
-            return Report(refusal.reason, ok=False)
+            return refusal.report
         try:
             await self._feed.request("schedule", room=room, name=name, action=verb)
         except FAILURES as error:

@@ -24,6 +24,11 @@ class Refusal:
 
     reason: str
 
+    @property
+    def report(self) -> "Report":
+        """What is told of it."""
+        return Report(self.reason, ok=False)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

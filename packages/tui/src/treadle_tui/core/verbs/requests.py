@@ -83,7 +83,7 @@ class TaskRequests:
         """Send a task a message, which is one that can be read."""
         refusal = self._executor.off()
         if refusal is not None:
-            return Report(refusal.reason, ok=False)
+            return refusal.report
         name, data = draft.read()
         try:
             message = {**plain_request("send", {"data": data}), "id": draft.id}
@@ -99,7 +99,7 @@ class TaskRequests:
         """Change a task that waits, or submit a changed copy of one that is over; it can be undone for five seconds."""
         refusal = self._executor.off()
         if refusal is not None:
-            return Report(refusal.reason, ok=False)
+            return refusal.report
         try:
             return await (self._edit(task, changes) if task.status in WAITING else self._copy(task, changes))
         except (*FAILURES, NoCodec) as error:
