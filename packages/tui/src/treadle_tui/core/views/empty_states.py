@@ -1,9 +1,13 @@
 """What stands in empty panes: what is so, and what to type next."""
 
+from typing import Any
+
 from treadle.wire.status import Status
-from treadle_tui.core.draw.glyphs import Glyphs
+from treadle_tui.core.draw.glyphs import UNICODE, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.state.events import EventLog
 from treadle_tui.core.state.model import Model
+from treadle_tui.core.state.tables import Table
 from treadle_tui.core.views.task_query import TaskQuery
 
 
@@ -15,13 +19,26 @@ def _type(text: str) -> Spans:
     return (Span("     $ ", "faint"), Span(text, "accent"))
 
 
+def _unseen(
+    rows: str, source: Table[Any] | EventLog, filter_text: str = "", glyphs: Glyphs = UNICODE, *, shows: str = "shows"
+) -> list[Spans]:
+    """Return why no row is shown although there may be some; nothing where there is none."""
+    if source.refusal is not None:
+        return [_say(f"The server {shows} no {rows}: {clean(source.refusal)}")]
+    if not source.ready:
+        return [_say("Waiting for the server.")]
+    if filter_text:
+        text = clean(filter_text, ascii_only=glyphs.ascii_only)
+        return [
+            _say(f"No {rows.removesuffix('s')} matches {text}"),
+            _say("Press esc to see all, / to change the filter."),
+        ]
+    return []
+
+
 def no_queues(model: Model) -> list[Spans]:
     """Return the words for when no job is registered."""
-    if model.jobs.refusal is not None:
-        return [_say(f"The server shows no queues: {clean(model.jobs.refusal)}")]
-    if not model.jobs.ready:
-        return [_say("Waiting for the server.")]
-    return [
+    return _unseen("queues", model.jobs) or [
         _say("No queue yet. See one at work, or start your own worker:"),
         _type("treadle demo"),
         _type("treadle worker my_module"),
@@ -70,23 +87,15 @@ def no_flow(refusal: str | None) -> list[Spans]:
 
 def no_workers(model: Model) -> list[Spans]:
     """Return the words for when no worker is registered."""
-    if model.workers.refusal is not None:
-        return [_say(f"The server shows no workers: {clean(model.workers.refusal)}")]
-    if not model.workers.ready:
-        return [_say("Waiting for the server.")]
-    return [_say("No worker. Start one:"), _type("treadle worker my_module --concurrency 8")]
+    return _unseen("workers", model.workers) or [
+        _say("No worker. Start one:"),
+        _type("treadle worker my_module --concurrency 8"),
+    ]
 
 
 def no_targets(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
     """Return the words for when no target is held or waited for."""
-    if model.targets.refusal is not None:
-        return [_say(f"The server shows no targets: {clean(model.targets.refusal)}")]
-    if not model.targets.ready:
-        return [_say("Waiting for the server.")]
-    if filter_text:
-        text = clean(filter_text, ascii_only=glyphs.ascii_only)
-        return [_say(f"No target matches {text}"), _say("Press esc to see all, / to change the filter.")]
-    return [
+    return _unseen("targets", model.targets, filter_text, glyphs) or [
         _say("No target is held, and no task waits for one. Tasks of one target run one at a time, in order:"),
         _type("treadle submit @global:tasks:shoot '{}' --target cam-1"),
     ]
@@ -94,14 +103,7 @@ def no_targets(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
 
 def no_schedules(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
     """Return the words for when there is no schedule."""
-    if model.schedules.refusal is not None:
-        return [_say(f"The server shows no schedules: {clean(model.schedules.refusal)}")]
-    if not model.schedules.ready:
-        return [_say("Waiting for the server.")]
-    if filter_text:
-        text = clean(filter_text, ascii_only=glyphs.ascii_only)
-        return [_say(f"No schedule matches {text}"), _say("Press esc to see all, / to change the filter.")]
-    return [
+    return _unseen("schedules", model.schedules, filter_text, glyphs) or [
         _say("No schedule. Let a task be put in again and again, here or in code by @task(schedule=…):"),
         _type("treadle schedules set nightly @global:tasks:clean --cron '0 3 * * *'"),
     ]
@@ -109,14 +111,7 @@ def no_schedules(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
 
 def no_limits(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
     """Return the words for when there is no limit."""
-    if model.limits.refusal is not None:
-        return [_say(f"The server shows no limits: {clean(model.limits.refusal)}")]
-    if not model.limits.ready:
-        return [_say("Waiting for the server.")]
-    if filter_text:
-        text = clean(filter_text, ascii_only=glyphs.ascii_only)
-        return [_say(f"No limit matches {text}"), _say("Press esc to see all, / to change the filter.")]
-    return [
+    return _unseen("limits", model.limits, filter_text, glyphs) or [
         _say("No limit. Cap tasks over all workers, here or in code by @task(limits=[...]):"),
         _type("treadle limits set openai --concurrency 5 --rate 100/60"),
     ]
@@ -124,14 +119,10 @@ def no_limits(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
 
 def no_failures(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
     """Return the words for when nothing has failed."""
-    if model.failures.refusal is not None:
-        return [_say(f"The server shows no failures: {clean(model.failures.refusal)}")]
-    if not model.failures.ready:
-        return [_say("Waiting for the server.")]
-    if filter_text:
-        text = clean(filter_text, ascii_only=glyphs.ascii_only)
-        return [_say(f"No failure matches {text}"), _say("Press esc to see all, / to change the filter.")]
-    return [_say(f"{glyphs.task[Status.COMPLETED]} Nothing has failed."), _say("Press 1 for the queues.")]
+    return _unseen("failures", model.failures, filter_text, glyphs) or [
+        _say(f"{glyphs.task[Status.COMPLETED]} Nothing has failed."),
+        _say("Press 1 for the queues."),
+    ]
 
 
 def no_alerts(model: Model, glyphs: Glyphs) -> list[Spans]:
@@ -147,12 +138,7 @@ def no_alerts(model: Model, glyphs: Glyphs) -> list[Spans]:
 
 def no_events(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
     """Return the words for when no event has come."""
-    events = model.events
-    if events.refusal is not None:
-        return [_say(f"The server tells no events: {clean(events.refusal)}")]
-    if not events.ready:
-        return [_say("Waiting for the server.")]
-    if filter_text:
-        text = clean(filter_text, ascii_only=glyphs.ascii_only)
-        return [_say(f"No event matches {text}"), _say("Press esc to see all, / to change the filter.")]
-    return [_say("Nothing has happened since you came. Let something happen:"), _type("treadle demo")]
+    return _unseen("events", model.events, filter_text, glyphs, shows="tells") or [
+        _say("Nothing has happened since you came. Let something happen:"),
+        _type("treadle demo"),
+    ]
