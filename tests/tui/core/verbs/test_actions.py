@@ -10,7 +10,7 @@ from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import staged
 from treadle_tui.core.draw.text import plain
 from treadle_tui.core.verbs.action import Action
-from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME, offered
+from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME, MOVES, WAYS, offered
 from treadle_tui.core.verbs.commands import read_command
 from treadle_tui.core.verbs.key_table import key_table
 from treadle_tui.core.verbs.keymap import Keymap
@@ -28,7 +28,7 @@ from treadle_tui.screens.main import Main
 from treadle_tui.screens.schedules import ScheduleGrid, Schedules
 from treadle_tui.screens.targets import TargetGrid, Targets
 from treadle_tui.screens.workers import Workers
-from treadle_tui.widgets.grid import MOVES, QueueGrid, TaskGrid, WorkerGrid
+from treadle_tui.widgets.grid import QueueGrid, TaskGrid, WorkerGrid
 
 WHERE = {
     "flow": (FlowGrid, Flow),
@@ -68,7 +68,7 @@ def test_every_action_has_its_key_or_command_and_does_something(scope: str, acti
 
     made = [(binding.key, binding.action, binding.id) for binding in bindings]
     assert not action.key or (action.key, f"app.act('{action.name}')", action.name) in made
-    assert action.name in MOVES or hasattr(does, f"act_{handler}") or hasattr(does, f"with_{handler}")
+    assert action.name in MOVES | WAYS or hasattr(does, f"act_{handler}") or hasattr(does, f"with_{handler}")
     assert action.key or action.takes, "an action without a key is a command about something"
 
 

@@ -11,6 +11,7 @@ from treadle_tui.core.draw.text import Span
 from treadle_tui.core.draw.wrapping import shortened
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Action
+from treadle_tui.core.verbs.actions import WAYS
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.views.mode_line import mode_line
 from treadle_tui.core.views.status_bar import banner_line, tiny_line
@@ -161,6 +162,8 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         handler: Callable[[], None] | None = getattr(self, f"act_{name.replace('-', '_')}", None)
         if handler is not None:
             handler()
+        elif name in WAYS:
+            self.ctx.go(name)
 
     def act_help(self) -> None:
         """Show every key."""
@@ -177,42 +180,6 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
     def act_quit(self) -> None:
         """Leave."""
         self.app.exit()
-
-    def act_queues(self) -> None:
-        """Go to the queues."""
-        self.ctx.go("queues")
-
-    def act_tasks(self) -> None:
-        """Go to the tasks."""
-        self.ctx.go("tasks")
-
-    def act_workers(self) -> None:
-        """Go to the workers."""
-        self.ctx.go("workers")
-
-    def act_targets(self) -> None:
-        """Go to the targets."""
-        self.ctx.go("targets")
-
-    def act_schedules(self) -> None:
-        """Go to the schedules."""
-        self.ctx.go("schedules")
-
-    def act_events(self) -> None:
-        """Go to the events."""
-        self.ctx.go("events")
-
-    def act_failures(self) -> None:
-        """Go to the failures."""
-        self.ctx.go("failures")
-
-    def act_limits(self) -> None:
-        """Go to the limits."""
-        self.ctx.go("limits")
-
-    def act_attention(self) -> None:
-        """Go to what wants a look."""
-        self.ctx.go("attention")
 
     def act_filter(self) -> None:
         """Filter the tasks, from wherever one is."""

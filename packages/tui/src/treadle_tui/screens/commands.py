@@ -7,13 +7,13 @@ from treadle.wire.ids import is_uuid
 from treadle_tui.core.draw.spans import SPANS, after
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.replay import STEP_SECONDS, Player, ReplayError, read_time
+from treadle_tui.core.verbs.actions import MOVES, WAYS
 from treadle_tui.core.verbs.commands import CommandError, begun_with
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.screens.asking import AskingScreen
 from treadle_tui.screens.command_dispatch import completions, run_command
 from treadle_tui.widgets.command_line import CommandLine
-from treadle_tui.widgets.grid import MOVES
 
 
 class CommandActions(AskingScreen):
@@ -30,7 +30,7 @@ class CommandActions(AskingScreen):
 
     def can(self, name: str) -> bool:
         """Return whether an action means something here without anything behind it."""
-        return name in MOVES or hasattr(self, f"act_{name.replace('-', '_')}")
+        return name in MOVES | WAYS or hasattr(self, f"act_{name.replace('-', '_')}")
 
     def orders(self) -> Iterable[str]:
         """Return the names that `sort` takes here."""

@@ -17,6 +17,7 @@ from treadle_tui.core.state.detail import TaskDetail
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Action
+from treadle_tui.core.verbs.actions import MOVES
 from treadle_tui.core.verbs.messages import names_of
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
@@ -27,7 +28,7 @@ from treadle_tui.core.views.timeline import timeline
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.messages import MessageActions
-from treadle_tui.widgets.reader import MOVES, Reader
+from treadle_tui.widgets.reader import Reader
 from treadle_tui.widgets.search import Search
 from treadle_tui.widgets.styled_text import StyledText
 from treadle_tui.widgets.tab_bar import Tab, TabBar

@@ -16,6 +16,7 @@ from treadle_tui.core.draw.text import Span, clean
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.workers import WorkerRow
 from treadle_tui.core.verbs.action import Verb
+from treadle_tui.core.verbs.actions import MOVES
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.pane import Pane
@@ -23,7 +24,7 @@ from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.export import ExportRequest
 from treadle_tui.widgets.filter_line import FilterLine
-from treadle_tui.widgets.grid import MOVES, Grid
+from treadle_tui.widgets.grid import Grid
 from treadle_tui.widgets.styled_text import StyledText
 
 
@@ -141,7 +142,7 @@ class ListScreen(BaseScreen):
         if self.filter_text:
             self.narrow("")
         else:
-            self.act_queues()
+            self.ctx.go("queues")
 
     # The filter.
 

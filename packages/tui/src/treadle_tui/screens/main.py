@@ -17,6 +17,7 @@ from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.marks import Marks, TaskRef
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.queues import ALL_QUEUES, SORTS, QueueRow, arranged
+from treadle_tui.core.verbs.actions import MOVES
 from treadle_tui.core.verbs.executor import FAILURES, failed
 from treadle_tui.core.verbs.plan import Refusal, Report
 from treadle_tui.core.verbs.scopes import Scope
@@ -31,7 +32,7 @@ from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.export import ExportRequest
 from treadle_tui.widgets.filter_line import FilterLine
-from treadle_tui.widgets.grid import MOVES, Grid, QueueGrid, TaskGrid
+from treadle_tui.widgets.grid import Grid, QueueGrid, TaskGrid
 
 
 class Main(BaseScreen):
@@ -339,14 +340,6 @@ class Main(BaseScreen):
     def focus_pane(self, name: str) -> None:
         """Go to the queues or the tasks, at once: a key typed ahead must not act on the pane that was left."""
         self.set_focus(self._queue_grid if name == "queues" else self._task_grid)
-
-    def act_queues(self) -> None:
-        """Go to the queues."""
-        self.focus_pane("queues")
-
-    def act_tasks(self) -> None:
-        """Go to the tasks."""
-        self.focus_pane("tasks")
 
     def select(self, job: str) -> None:
         """Go to a queue."""

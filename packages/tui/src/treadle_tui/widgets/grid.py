@@ -209,10 +209,6 @@ class Grid(Toned, ScrollView, can_focus=True):
             self.go(0 if name == "top" else self.pane.count - 1)
 
 
-MOVES = frozenset({"up", "down", "page-up", "page-down", "top", "bottom"})
-"""The actions that a grid carries out by itself."""
-
-
 class QueueGrid(Grid):
     """The queues."""
 

@@ -11,10 +11,8 @@ from treadle_tui.core.draw.documents import Document, Folding, Found, find, reve
 from treadle_tui.core.draw.text import Span, Spans, width
 from treadle_tui.core.draw.viewport import Viewport
 from treadle_tui.core.draw.wrapping import marked
-from treadle_tui.core.verbs.actions import ACTIONS
+from treadle_tui.core.verbs.actions import ACTIONS, MOVES
 from treadle_tui.widgets.styled_text import Toned
-
-MOVES = ("up", "down", "page-up", "page-down", "top", "bottom")
 
 WHEEL = 3
 """Lines that one notch of the wheel moves."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from treadle_tui.core.verbs.action import Action
+from treadle_tui.core.verbs.action import Action, Takes
 from treadle_tui.core.verbs.scopes import LISTS, Scope, on
 from treadle_tui.core.verbs.steering_actions import STEERING
 
@@ -12,10 +12,35 @@ def _move(name: str, key: str, label: str, said: str) -> Action:
     return Action(name, key, label, said, on(*LISTS, "detail"), footer=False)
 
 
-def _way(name: str, key: str, said: str) -> Action:
+def _way(name: str, key: str, said: str, *, takes: Takes | None = None) -> Action:
     """Return the way to a screen, which is called like it."""
-    return Action(name, key, name, said, on("everywhere"), footer=False)
+    return Action(name, key, name, said, on("everywhere"), footer=False, takes=takes)
 
+
+_MOVES = (
+    _move("up", "up,k", "up", "Go one row up."),
+    _move("down", "down,j", "down", "Go one row down."),
+    _move("page-up", "pageup,ctrl+u", "page up", "Go one page up."),
+    _move("page-down", "pagedown,ctrl+d", "page down", "Go one page down."),
+    _move("top", "g,home", "top", "Go to the first row."),
+    _move("bottom", "G,end", "bottom", "Go to the last row."),
+)
+
+_WAYS = (
+    _way("queues", "1", "Go to the queues."),
+    _way("tasks", "2", "Go to the tasks of the highlighted queue, or of the one that is named.", takes="queue"),
+    _way("workers", "3", "Go to the workers."),
+    _way("targets", "4", "Go to the targets: what holds each, and who waits."),
+    _way("schedules", "5", "Go to the schedules: next, last, paused."),
+    _way("events", "6", "Go to the events: each transition as it happens."),
+    _way("failures", "7", "Go to the failures, in groups by what failed and where."),
+    _way("limits", "8", "Go to the limits: what is used, and who waits."),
+    _way(
+        "attention",
+        "exclamation_mark",
+        "Go to what wants a look: starved queues, lost workers, held targets, late schedules, stuck tasks.",
+    ),
+)
 
 ACTIONS: tuple[Action, ...] = (
     Action(
@@ -123,12 +148,7 @@ ACTIONS: tuple[Action, ...] = (
         on("detail"),
         takes="flow",
     ),
-    _move("up", "up,k", "up", "Go one row up."),
-    _move("down", "down,j", "down", "Go one row down."),
-    _move("page-up", "pageup,ctrl+u", "page up", "Go one page up."),
-    _move("page-down", "pagedown,ctrl+d", "page down", "Go one page down."),
-    _move("top", "g,home", "top", "Go to the first row."),
-    _move("bottom", "G,end", "bottom", "Go to the last row."),
+    *_MOVES,
     Action(
         "filter",
         "slash",
@@ -163,27 +183,7 @@ ACTIONS: tuple[Action, ...] = (
         on("failures"),
         writes=True,
     ),
-    _way("queues", "1", "Go to the queues."),
-    Action(
-        "tasks",
-        "2",
-        "tasks",
-        "Go to the tasks of the highlighted queue, or of the one that is named.",
-        on("everywhere"),
-        footer=False,
-        takes="queue",
-    ),
-    _way("workers", "3", "Go to the workers."),
-    _way("targets", "4", "Go to the targets: what holds each, and who waits."),
-    _way("schedules", "5", "Go to the schedules: next, last, paused."),
-    _way("events", "6", "Go to the events: each transition as it happens."),
-    _way("failures", "7", "Go to the failures, in groups by what failed and where."),
-    _way("limits", "8", "Go to the limits: what is used, and who waits."),
-    _way(
-        "attention",
-        "exclamation_mark",
-        "Go to what wants a look: starved queues, lost workers, held targets, late schedules, stuck tasks.",
-    ),
+    *_WAYS,
     Action(
         "copy",
         "y",
@@ -257,6 +257,12 @@ ACTIONS: tuple[Action, ...] = (
 """Every action, in the order of the footer and the help."""
 
 BY_NAME = {action.name: action for action in ACTIONS}
+
+MOVES = frozenset(action.name for action in _MOVES)
+"""What a list or a text carries out by itself."""
+
+WAYS = frozenset(action.name for action in _WAYS)
+"""What leads to the pane or screen of its name."""
 
 
 def offered(scope: Scope, *, read_only: bool, replay: bool = False, web: bool = False) -> Iterator[Action]:
