@@ -1,10 +1,11 @@
 """The attention list: what wants a look, the worst first; enter goes there."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from treadle.wire.frames import Topic
 from treadle_tui.bindings import bindings
-from treadle_tui.core.draw.text import Span
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.attention import Alert
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Action
@@ -12,7 +13,6 @@ from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.alert_columns import ALERT_COLUMNS
 from treadle_tui.core.views.empty_states import no_alerts
-from treadle_tui.core.views.pane import Pane
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
 
@@ -27,19 +27,18 @@ class AlertGrid(Grid):
     BINDINGS = bindings("attention")
 
 
-class Attention(ListScreen):
+class Attention(ListScreen[Alert]):
     """Everything of the status bar's box, in full."""
 
     SCOPE: ClassVar[Scope] = "attention"
+    COLUMNS = ALERT_COLUMNS
+    GRID = AlertGrid
     EXPORTS: ClassVar[str] = "alerts"
     WATCHES: ClassVar[Dirty] = Dirty.ALL & ~(Dirty.TASKS | Dirty.TASK | Dirty.EVENTS)
 
-    def make(self) -> tuple[Pane[Any], Grid]:
-        """Return the pane and its grid."""
-        pane: Pane[Alert] = Pane(
-            ALERT_COLUMNS, self.ctx.cell_context, empty=lambda: no_alerts(self.ctx.model, self.ctx.glyphs)
-        )
-        return pane, AlertGrid(pane, id="alerts")
+    def empty(self) -> Sequence[Spans]:
+        """Return what stands there instead of rows."""
+        return no_alerts(self.ctx.model, self.ctx.glyphs)
 
     def update_rows(self) -> None:
         """Show what there is."""
@@ -54,12 +53,12 @@ class Attention(ListScreen):
 
     def copied(self) -> str | None:
         """Return the name of what wants a look."""
-        alert: Alert | None = self.pane.rows.highlighted
+        alert = self.row
         return None if alert is None else alert.subject
 
     def act_dismiss(self) -> None:
         """Leave what is highlighted out from now on."""
-        alert: Alert | None = self.pane.rows.highlighted
+        alert = self.row
         if alert is not None:
             self.ctx.model.dismiss(alert)
             self.tell(Report(f"dismissed {alert.subject}: it is told when it comes again, or grows worse", ok=True))
@@ -73,12 +72,12 @@ class Attention(ListScreen):
         self.remove_worker(self._worker())
 
     def _worker(self) -> str | None:
-        alert: Alert | None = self.pane.rows.highlighted
+        alert = self.row
         return alert.key if alert is not None and alert.kind == "worker" else None
 
     def act_open(self) -> None:
         """Go to what wants a look."""
-        alert: Alert | None = self.pane.rows.highlighted
+        alert = self.row
         if alert is not None:
             self.ctx.go(_WHERE[alert.kind], alert.key)
 

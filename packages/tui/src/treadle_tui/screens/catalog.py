@@ -1,5 +1,7 @@
 """The screens of one list each, by the name of the action that goes there."""
 
+from typing import Any
+
 from treadle_tui.screens.attention import Attention
 from treadle_tui.screens.events import Events
 from treadle_tui.screens.failures import Failures
@@ -10,7 +12,7 @@ from treadle_tui.screens.schedules import Schedules
 from treadle_tui.screens.targets import Targets
 from treadle_tui.screens.workers import Workers
 
-LIST_SCREENS: dict[str, type[ListScreen]] = {
+LIST_SCREENS: dict[str, type[ListScreen[Any]]] = {
     "workers": Workers,
     "targets": Targets,
     "schedules": Schedules,

@@ -1,17 +1,17 @@
 """The events: each transition as it happens, the newest first."""
 
 from collections import deque
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from treadle.errors import ConnectionFailed, ProblemError
 from treadle_tui.bindings import bindings
-from treadle_tui.core.draw.text import Span
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.events import KEPT, EventRow
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_events
 from treadle_tui.core.views.event_columns import EVENT_COLUMNS
-from treadle_tui.core.views.pane import Pane
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
@@ -24,10 +24,12 @@ class EventGrid(Grid):
     BINDINGS = bindings("events")
 
 
-class Events(ListScreen):
+class Events(ListScreen[EventRow]):
     """Follows the stream while it is open: the cursor stays with the newest until it is moved."""
 
     SCOPE: ClassVar[Scope] = "events"
+    COLUMNS = EVENT_COLUMNS
+    GRID = EventGrid
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.EVENTS
 
@@ -39,14 +41,9 @@ class Events(ListScreen):
         self._is_frozen = False
         self._asked: object = None
 
-    def make(self) -> tuple[Pane[Any], Grid]:
-        """Return the pane and its grid."""
-        pane: Pane[EventRow] = Pane(
-            EVENT_COLUMNS,
-            self.ctx.cell_context,
-            empty=lambda: no_events(self.ctx.model, self.filter_text, self.ctx.glyphs),
-        )
-        return pane, EventGrid(pane, id="events")
+    def empty(self) -> Sequence[Spans]:
+        """Return what stands there instead of rows."""
+        return no_events(self.ctx.model, self.filter_text, self.ctx.glyphs)
 
     # The stream.
 
@@ -150,12 +147,12 @@ class Events(ListScreen):
 
     def copied(self) -> str | None:
         """Return what the event is about."""
-        row: EventRow | None = self.pane.rows.highlighted
+        row = self.row
         return None if row is None or not row.subject else row.subject
 
     def act_open(self) -> None:
         """Open the task, the queue, the worker or the schedule of the event."""
-        row: EventRow | None = self.pane.rows.highlighted
+        row = self.row
         if row is not None and row.kind != "gap":
             where = _WHERE[row.kind]
             self.ctx.go(where, row.subject)

@@ -1,19 +1,19 @@
 """The failures, in groups by what failed and where; a verb means all tasks of a group."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from treadle.filters import ordered
 from treadle.wire.filters import TaskFilter
 from treadle.wire.status import WAITING, Status
 from treadle_tui.bindings import bindings
-from treadle_tui.core.draw.text import Span
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.failures import FailureRow
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Verb
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_failures
 from treadle_tui.core.views.failure_columns import FAILURE_COLUMNS
-from treadle_tui.core.views.pane import Pane
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
 
@@ -25,21 +25,18 @@ class FailureGrid(Grid):
     BINDINGS = bindings("failures")
 
 
-class Failures(ListScreen):
+class Failures(ListScreen[FailureRow]):
     """Every group of failures; all of one are retried, resolved or cancelled from here."""
 
     SCOPE: ClassVar[Scope] = "failures"
+    COLUMNS = FAILURE_COLUMNS
+    GRID = FailureGrid
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.FAILURES
 
-    def make(self) -> tuple[Pane[Any], Grid]:
-        """Return the pane and its grid."""
-        pane: Pane[FailureRow] = Pane(
-            FAILURE_COLUMNS,
-            self.ctx.cell_context,
-            empty=lambda: no_failures(self.ctx.model, self.filter_text, self.ctx.glyphs),
-        )
-        return pane, FailureGrid(pane, id="failures")
+    def empty(self) -> Sequence[Spans]:
+        """Return what stands there instead of rows."""
+        return no_failures(self.ctx.model, self.filter_text, self.ctx.glyphs)
 
     def update_rows(self) -> None:
         """Show the groups that the filter means."""
@@ -54,20 +51,15 @@ class Failures(ListScreen):
             (Span("enter shows the tasks; r, c and S mean all of the group", "dim"),),
         )
 
-    @property
-    def _row(self) -> FailureRow | None:
-        row: FailureRow | None = self.pane.rows.highlighted
-        return row
-
     def copied(self) -> str | None:
         """Return what finds the group's tasks."""
-        return None if self._row is None else f"failure:{self._row.item.id}"
+        return None if self.row is None else f"failure:{self.row.item.id}"
 
     def act_open(self) -> None:
         """Show the group's tasks; so it was looked at."""
-        if self._row is not None:
-            self.ctx.model.look_at_failure(self._row.item.id)
-            self.ctx.go("view", f"job:* failure:{self._row.item.id}")
+        if self.row is not None:
+            self.ctx.model.look_at_failure(self.row.item.id)
+            self.ctx.go("view", f"job:* failure:{self.row.item.id}")
 
     def act_resume(self) -> None:
         """Retry all of the group that failed."""
@@ -82,8 +74,8 @@ class Failures(ListScreen):
         self._act_on_all("resolve", [Status.FAILED])
 
     def _act_on_all(self, verb: Verb, states: list[Status]) -> None:
-        if self._row is not None:
-            self.steer_all(verb, TaskFilter(failure=self._row.item.id, status=states))
+        if self.row is not None:
+            self.steer_all(verb, TaskFilter(failure=self.row.item.id, status=states))
 
 
 def _counted(number: int, word: str) -> str:

@@ -1,6 +1,7 @@
 """A flow: the tree of its tasks, with their states, what took how long and why, and verbs for all of them."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from treadle.errors import ConnectionFailed, ProblemError
 from treadle.filters import ordered
@@ -9,7 +10,7 @@ from treadle.wire.flows import FlowView
 from treadle.wire.status import Status
 from treadle.wire.transitions import ADMITS
 from treadle_tui.bindings import bindings
-from treadle_tui.core.draw.text import clean
+from treadle_tui.core.draw.text import Spans, clean
 from treadle_tui.core.state.flow import FlowLines, FlowRow, flow_lines
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Verb
@@ -17,7 +18,6 @@ from treadle_tui.core.verbs.flow_reader import FlowReader
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_flow
 from treadle_tui.core.views.flow_columns import FLOW_COLUMNS, flow_foot, flow_title
-from treadle_tui.core.views.pane import Pane
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
@@ -36,10 +36,12 @@ class FlowGrid(Grid):
     BINDINGS = bindings("flow")
 
 
-class Flow(ListScreen):
+class Flow(ListScreen[FlowRow]):
     """Follows the flow for as long as it is in front; verbs mean all of its tasks that they are for."""
 
     SCOPE: ClassVar[Scope] = "flow"
+    COLUMNS = FLOW_COLUMNS
+    GRID = FlowGrid
     EXPORTS: ClassVar[str] = "tasks"
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES
 
@@ -54,10 +56,9 @@ class Flow(ListScreen):
         self._drawn: tuple[FlowView | None, int] = (None, 0)
         """Of which answer, and of which second, the lines are."""
 
-    def make(self) -> tuple[Pane[Any], Grid]:
-        """Return the pane and its grid."""
-        pane: Pane[FlowRow] = Pane(FLOW_COLUMNS, self.ctx.cell_context, empty=lambda: no_flow(self._refusal))
-        return pane, FlowGrid(pane, id="flow")
+    def empty(self) -> Sequence[Spans]:
+        """Return what stands there instead of rows."""
+        return no_flow(self._refusal)
 
     # The tree.
 
@@ -90,21 +91,16 @@ class Flow(ListScreen):
         foot = flow_foot(view, self._lines, refusal=self._refusal, read_only=self.ctx.executor.read_only)
         self.grid.set_titles(flow_title(view, self.ctx.glyphs), foot)
 
-    @property
-    def _row(self) -> FlowRow | None:
-        row: FlowRow | None = self.pane.rows.highlighted
-        return row
-
     # What the reader does.
 
     def copied(self) -> str | None:
         """Return the task's id."""
-        return None if self._row is None else self._row.task.id
+        return None if self.row is None else self.row.task.id
 
     def act_open(self) -> None:
         """Open the line's task."""
-        if self._row is not None:
-            self.ctx.go("task", self._row.task.id)
+        if self.row is not None:
+            self.ctx.go("task", self.row.task.id)
 
     def act_back(self) -> None:
         """Go back to where one came from."""

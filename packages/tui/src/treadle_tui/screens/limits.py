@@ -1,17 +1,17 @@
 """The limits: how much of each is used, who waits, and which keys are the fullest."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.format import total
-from treadle_tui.core.draw.text import Span
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.limits import LimitRow, limit_rows
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_limits
 from treadle_tui.core.views.limit_columns import LIMIT_COLUMNS
-from treadle_tui.core.views.pane import Pane
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
@@ -24,10 +24,12 @@ class LimitGrid(Grid):
     BINDINGS = bindings("limits")
 
 
-class Limits(ListScreen):
+class Limits(ListScreen[LimitRow]):
     """Every limit, with its keys beneath it; watched for as long as somebody looks."""
 
     SCOPE: ClassVar[Scope] = "limits"
+    COLUMNS = LIMIT_COLUMNS
+    GRID = LimitGrid
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.LIMITS
 
@@ -35,14 +37,9 @@ class Limits(ListScreen):
         super().__init__(ctx, start_at=start_at)
         self._folded: set[str] = set()
 
-    def make(self) -> tuple[Pane[Any], Grid]:
-        """Return the pane and its grid."""
-        pane: Pane[LimitRow] = Pane(
-            LIMIT_COLUMNS,
-            self.ctx.cell_context,
-            empty=lambda: no_limits(self.ctx.model, self.filter_text, self.ctx.glyphs),
-        )
-        return pane, LimitGrid(pane, id="limits")
+    def empty(self) -> Sequence[Spans]:
+        """Return what stands there instead of rows."""
+        return no_limits(self.ctx.model, self.filter_text, self.ctx.glyphs)
 
     def on_mount(self) -> None:
         """Watch them."""
@@ -70,20 +67,15 @@ class Limits(ListScreen):
             (Span("enter folds the keys", "dim"),),
         )
 
-    @property
-    def _row(self) -> LimitRow | None:
-        row: LimitRow | None = self.pane.rows.highlighted
-        return row
-
     def copied(self) -> str | None:
         """Return the limit's name, or the key."""
-        if self._row is None:
+        if self.row is None:
             return None
-        return self._row.key.key if self._row.is_beneath and self._row.key is not None else self._row.item.name
+        return self.row.key.key if self.row.is_beneath and self.row.key is not None else self.row.item.name
 
     def act_open(self) -> None:
         """Fold the limit's keys away, or show them again."""
-        if (row := self._row) is not None and (row.is_beneath or row.has_keys):
+        if (row := self.row) is not None and (row.is_beneath or row.has_keys):
             self._folded ^= {row.item.id}
             self.pane.rows.find(row.item.id)
             self.draw(self.WATCHES)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from textual.app import ComposeResult
 from textual.message import Message
@@ -12,7 +12,8 @@ from treadle.errors import ConnectionFailed, ProblemError
 from treadle.filters import FilterError
 from treadle.wire.filters import TaskFilter
 from treadle.wire.tasks import TaskItem
-from treadle_tui.core.draw.text import Span, clean
+from treadle_tui.core.draw.columns import Column
+from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.workers import WorkerRow
 from treadle_tui.core.verbs.action import Verb
@@ -28,10 +29,22 @@ from treadle_tui.widgets.grid import Grid
 from treadle_tui.widgets.styled_text import StyledText
 
 
-class ListScreen(BaseScreen):
+class ExportedRow(Protocol):
+    """A row that can be written to a file."""
+
+    def exported(self) -> dict[str, Any]:
+        """Return what is written of it."""
+
+
+Row = TypeVar("Row", bound=ExportedRow)
+
+
+class ListScreen(BaseScreen, Generic[Row]):
     """One pane that fills the screen."""
 
     SCOPE: ClassVar[Scope]
+    COLUMNS: ClassVar[Sequence[Column[Any]]]
+    GRID: ClassVar[type[Grid]]
     EXPORTS: ClassVar[str] = ""
     """What its rows are called in a file, where that is not the scope's name."""
     FILTERS: ClassVar[bool] = False
@@ -51,14 +64,15 @@ class ListScreen(BaseScreen):
         self.wanted = TaskFilter()
         self.filter_text = ""
         self._fetched: list[TaskItem] = []
-        self.pane, self.grid = self.make()
+        self.pane: Pane[Row] = Pane(self.COLUMNS, ctx.cell_context, empty=self.empty)
+        self.grid = self.GRID(self.pane, id="list")
         self._filter_line = self.make_filter_line() if self.FILTERS else None
         self._notice = StyledText(id="notice-line")
 
     # What a screen says of itself.
 
-    def make(self) -> tuple[Pane[Any], Grid]:
-        """Return the pane and its grid."""
+    def empty(self) -> Sequence[Spans]:
+        """Return what stands there instead of rows."""
         raise NotImplementedError
 
     def make_filter_line(self) -> FilterLine:
@@ -91,6 +105,11 @@ class ListScreen(BaseScreen):
     def scope(self) -> Scope:
         """The pane's own keys."""
         return self.SCOPE
+
+    @property
+    def row(self) -> Row | None:
+        """The row that is highlighted."""
+        return self.pane.rows.highlighted
 
     def chosen(self) -> Sequence[TaskItem]:
         """Return the task that was fetched for a verb."""

@@ -1,18 +1,18 @@
 """The logs of the tasks of a list, a queue or a worker as one, followed as they are written."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from treadle import filters
 from treadle.wire.frames import LOGGED_TASKS, Window
 from treadle_tui.bindings import bindings
-from treadle_tui.core.draw.text import Span, clean
+from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.logs import LogRow, newest_first
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_logs
 from treadle_tui.core.views.log_columns import LOG_COLUMNS
-from treadle_tui.core.views.pane import Pane
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.filter_line import FilterLine
@@ -26,10 +26,12 @@ class LogGrid(Grid):
     BINDINGS = bindings("logs")
 
 
-class Logs(ListScreen):
+class Logs(ListScreen[LogRow]):
     """Watched while it is open; the cursor stays with the newest line until it is moved."""
 
     SCOPE: ClassVar[Scope] = "logs"
+    COLUMNS = LOG_COLUMNS
+    GRID = LogGrid
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.LOGS
 
@@ -44,19 +46,9 @@ class Logs(ListScreen):
         self._follows = True
         self._is_frozen = False
 
-    def make(self) -> tuple[Pane[Any], Grid]:
-        """Return the pane and its grid."""
-        table = self.ctx.model.logs
-        pane: Pane[LogRow] = Pane(
-            LOG_COLUMNS,
-            self.ctx.cell_context,
-            empty=lambda: no_logs(
-                ready=table.ready,
-                refusal=None if table.refusal is None else clean(table.refusal, limit=200),
-                text=self.filter_text,
-            ),
-        )
-        return pane, LogGrid(pane, id="logs")
+    def empty(self) -> Sequence[Spans]:
+        """Return what stands there instead of rows."""
+        return no_logs(self.ctx.model, self.filter_text)
 
     def make_filter_line(self) -> FilterLine:
         """Return a line that takes a text, which is looked for in the lines."""
@@ -140,11 +132,11 @@ class Logs(ListScreen):
 
     def copied(self) -> str | None:
         """Return the line's message."""
-        row: LogRow | None = self.pane.rows.highlighted
+        row = self.row
         return None if row is None else row.message
 
     def act_open(self) -> None:
         """Open the line's task."""
-        row: LogRow | None = self.pane.rows.highlighted
+        row = self.row
         if row is not None:
             self.ctx.go("task", row.task_id)

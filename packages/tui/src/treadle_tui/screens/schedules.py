@@ -1,16 +1,16 @@
 """The schedules: when each puts its task in, and what became of the last one."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.format import total
-from treadle_tui.core.draw.text import Span
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.schedules import ScheduleRow
 from treadle_tui.core.verbs.executor import ScheduleVerb
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_schedules
-from treadle_tui.core.views.pane import Pane
 from treadle_tui.core.views.schedule_columns import SCHEDULE_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
@@ -23,21 +23,18 @@ class ScheduleGrid(Grid):
     BINDINGS = bindings("schedules")
 
 
-class Schedules(ListScreen):
+class Schedules(ListScreen[ScheduleRow]):
     """Every schedule; paused, resumed and run from here."""
 
     SCOPE: ClassVar[Scope] = "schedules"
+    COLUMNS = SCHEDULE_COLUMNS
+    GRID = ScheduleGrid
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.SCHEDULES
 
-    def make(self) -> tuple[Pane[Any], Grid]:
-        """Return the pane and its grid."""
-        pane: Pane[ScheduleRow] = Pane(
-            SCHEDULE_COLUMNS,
-            self.ctx.cell_context,
-            empty=lambda: no_schedules(self.ctx.model, self.filter_text, self.ctx.glyphs),
-        )
-        return pane, ScheduleGrid(pane, id="schedules")
+    def empty(self) -> Sequence[Spans]:
+        """Return what stands there instead of rows."""
+        return no_schedules(self.ctx.model, self.filter_text, self.ctx.glyphs)
 
     def update_rows(self) -> None:
         """Show the schedules that the filter means."""
@@ -54,19 +51,14 @@ class Schedules(ListScreen):
             (Span("enter opens the last task", "dim"),),
         )
 
-    @property
-    def _row(self) -> ScheduleRow | None:
-        row: ScheduleRow | None = self.pane.rows.highlighted
-        return row
-
     def copied(self) -> str | None:
         """Return the schedule's name."""
-        return None if self._row is None else self._row.item.name
+        return None if self.row is None else self.row.item.name
 
     def act_open(self) -> None:
         """Open the last task."""
-        if self._row is not None and self._row.item.last_task_id is not None:
-            self.ctx.go("task", self._row.item.last_task_id)
+        if self.row is not None and self.row.item.last_task_id is not None:
+            self.ctx.go("task", self.row.item.last_task_id)
 
     def act_pause_schedule(self) -> None:
         """Pause the highlighted schedule."""
@@ -81,8 +73,8 @@ class Schedules(ListScreen):
         self._act_on_it("run")
 
     def _act_on_it(self, verb: ScheduleVerb) -> None:
-        if self._row is not None:
-            self.run_worker(self._ask_for(verb, self._row.item.room_id, self._row.item.name))
+        if self.row is not None:
+            self.run_worker(self._ask_for(verb, self.row.item.room_id, self.row.item.name))
 
     async def _ask_for(self, verb: ScheduleVerb, room: str, name: str) -> None:
         self.post_message(self.Told(await self.ctx.executor.steer_schedule(verb, room, name)))

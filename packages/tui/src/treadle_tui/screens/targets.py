@@ -1,15 +1,15 @@
 """The targets: what holds each, why, since when, and who waits for it."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.format import total
-from treadle_tui.core.draw.text import Span
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.targets import TargetRow
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_targets
-from treadle_tui.core.views.pane import Pane
 from treadle_tui.core.views.target_columns import TARGET_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
@@ -22,21 +22,18 @@ class TargetGrid(Grid):
     BINDINGS = bindings("targets")
 
 
-class Targets(ListScreen):
+class Targets(ListScreen[TargetRow]):
     """Every target that is held or waited for; verbs mean the holder."""
 
     SCOPE: ClassVar[Scope] = "targets"
+    COLUMNS = TARGET_COLUMNS
+    GRID = TargetGrid
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.TARGETS | Dirty.WORKERS
 
-    def make(self) -> tuple[Pane[Any], Grid]:
-        """Return the pane and its grid."""
-        pane: Pane[TargetRow] = Pane(
-            TARGET_COLUMNS,
-            self.ctx.cell_context,
-            empty=lambda: no_targets(self.ctx.model, self.filter_text, self.ctx.glyphs),
-        )
-        return pane, TargetGrid(pane, id="targets")
+    def empty(self) -> Sequence[Spans]:
+        """Return what stands there instead of rows."""
+        return no_targets(self.ctx.model, self.filter_text, self.ctx.glyphs)
 
     def update_rows(self) -> None:
         """Show the targets that the filter means."""
@@ -54,16 +51,16 @@ class Targets(ListScreen):
 
     def copied(self) -> str | None:
         """Return the target's name."""
-        row: TargetRow | None = self.pane.rows.highlighted
+        row = self.row
         return None if row is None else row.item.name
 
     def task_id(self) -> str | None:
         """Return the holder."""
-        row: TargetRow | None = self.pane.rows.highlighted
+        row = self.row
         return None if row is None or row.holder is None else row.holder.task_id
 
     def act_open(self) -> None:
         """Open the holder, or of a free target the task that gets it next."""
-        row: TargetRow | None = self.pane.rows.highlighted
+        row = self.row
         if row is not None and row.task_id is not None:
             self.ctx.go("task", row.task_id)

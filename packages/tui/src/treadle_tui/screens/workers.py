@@ -1,32 +1,33 @@
 """The workers: whether each is well, and what it runs."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
-from treadle_tui.core.draw.text import Span
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.workers import WorkerRow
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_workers
-from treadle_tui.core.views.pane import Pane
 from treadle_tui.core.views.status_bar import UNKNOWN
 from treadle_tui.core.views.worker_columns import WORKER_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
-from treadle_tui.widgets.grid import Grid, WorkerGrid
+from treadle_tui.widgets.grid import WorkerGrid
 
 _SEVERITY = {"lost": 0, "late": 1, "away": 1, "draining": 2, "busy": 3, "online": 4}
 
 
-class Workers(ListScreen):
+class Workers(ListScreen[WorkerRow]):
     """Every worker, the ones in trouble first."""
 
     SCOPE: ClassVar[Scope] = "workers"
+    COLUMNS = WORKER_COLUMNS
+    GRID = WorkerGrid
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS
 
-    def make(self) -> tuple[Pane[Any], Grid]:
-        """Return the pane and its grid."""
-        pane: Pane[WorkerRow] = Pane(WORKER_COLUMNS, self.ctx.cell_context, empty=lambda: no_workers(self.ctx.model))
-        return pane, WorkerGrid(pane, id="workers")
+    def empty(self) -> Sequence[Spans]:
+        """Return what stands there instead of rows."""
+        return no_workers(self.ctx.model)
 
     def update_rows(self) -> None:
         """Show the workers as they are now."""

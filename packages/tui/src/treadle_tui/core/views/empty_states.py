@@ -63,11 +63,11 @@ def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs) -> list[Spans]:
     return [_say("This queue has no tasks. Put one in:"), _type(f"treadle submit {job} '{{}}'")]
 
 
-def no_logs(*, ready: bool, refusal: str | None, text: str) -> list[Spans]:
+def no_logs(model: Model, text: str) -> list[Spans]:
     """Return the words for when no line is shown."""
-    if refusal is not None:
-        return [_say(f"The server shows no logs: {refusal}")]
-    if not ready:
+    if model.logs.refusal is not None:
+        return [_say(f"The server shows no logs: {clean(model.logs.refusal, limit=200)}")]
+    if not model.logs.ready:
         return [_say("Loading.")]
     if text:
         return [_say(f"No line has {clean(text)} in it. Press esc to see all of them.")]
