@@ -115,7 +115,7 @@ def test_a_row_that_left_stands_beneath_the_same_titles_as_it_did() -> None:
         fate=lambda task, context: (task_state(task, context.now, context.glyphs),),
     )
     show(shown, row(1), row(2))
-    shown.pin()
+    shown.rows.pin()
     state = plain(shown.line(0, ROOM)).index("○ pending")
     show(shown, row(2))
 

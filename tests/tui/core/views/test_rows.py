@@ -61,7 +61,7 @@ def test_the_tombstone_goes_when_the_cursor_moves() -> None:
     rows.go(1)
     update(rows, "acd")
 
-    rows.move(1)
+    rows.go(rows.index + 1)
 
     assert shown(rows) == "ACD"
     assert rows.highlighted == "C"
@@ -72,7 +72,7 @@ def test_from_a_tombstone_one_gets_to_the_row_above() -> None:
     rows.go(1)
     update(rows, "acd")
 
-    rows.move(-1)
+    rows.go(rows.index - 1)
 
     assert rows.highlighted == "A"
 
@@ -139,6 +139,6 @@ def test_what_is_highlighted_is_always_the_row_that_the_reader_chose(states: lis
             assert rows.highlighted == chosen
         if chosen is not None and chosen.lower() not in state:
             assert rows.highlighted is None
-        rows.move(move)
+        rows.go(rows.index + move)
         chosen = rows.highlighted if rows.tombstone is None else chosen
         assert 0 <= rows.index <= max(0, rows.count - 1)

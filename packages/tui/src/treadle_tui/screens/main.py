@@ -120,8 +120,8 @@ class Main(BaseScreen):
         if self.ctx.query.move_on():
             self._want()
         self._follow_tombstone()
-        self._queue_grid.tick()
-        self._task_grid.tick()
+        self._queue_grid.redraw()
+        self._task_grid.redraw()
         self._set_titles()
         self._filter_line.notice(self.ctx.notice())
 
@@ -157,7 +157,7 @@ class Main(BaseScreen):
 
     def _set_titles(self) -> None:
         queues, ctx = self._queue_grid, self.ctx
-        seen, charts = Sight(queues.scroll_offset.y, queues.page, self._queues.count), span_words(ctx.model)
+        seen, charts = Sight(queues.scroll_offset.y, queues.page, self._queues.rows.count), span_words(ctx.model)
         foot = queues_foot(seen, sort=self._sort, charts=charts, read_only=ctx.executor.read_only)
         queues.set_titles(ctx.aged((Span("1 Queues", "title"),), "counts", "jobs", "workers"), foot)
         first = self._task_grid.scroll_offset.y

@@ -1,6 +1,7 @@
 """A windowed grid: draws only the visible lines, and keeps the highlighted row in its place on the screen."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from rich.style import Style
 from textual import events
@@ -12,7 +13,7 @@ from textual.strip import Strip
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.wrapping import wrapped
 from treadle_tui.core.verbs.scopes import Scope
-from treadle_tui.core.views.pane import Lines
+from treadle_tui.core.views.pane import Pane
 from treadle_tui.widgets.styled_text import Toned
 
 HEAD = 1
@@ -52,7 +53,7 @@ class Grid(Toned, ScrollView, can_focus=True):
         first: int
         height: int
 
-    def __init__(self, pane: Lines, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
+    def __init__(self, pane: Pane[Any], *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.pane = pane
         self._drawn_index = 0
@@ -66,19 +67,15 @@ class Grid(Toned, ScrollView, can_focus=True):
     def rows_changed(self) -> None:
         """The rows changed: measure and draw anew, with the highlighted row where it was on the screen."""
         self._is_told = True
-        shift = self.pane.index - self._drawn_index
+        shift = self.pane.rows.index - self._drawn_index
         was_visible = self._is_visible(self._drawn_index)
         self._measure()
-        self._drawn_index = self.pane.index
+        self._drawn_index = self.pane.rows.index
         if was_visible and shift:
             if self.scroll_offset.y > 0:
                 self.scroll_to(y=self.scroll_offset.y + shift, animate=False, immediate=True)
             self.reveal()
         self._look()
-        self.redraw()
-
-    def tick(self) -> None:
-        """A second has passed: ages in the visible lines are other ones."""
         self.redraw()
 
     # Drawing.
@@ -101,16 +98,16 @@ class Grid(Toned, ScrollView, can_focus=True):
         if y == 0:
             return self.strip(self.pane.head(width), width)
         index = self.scroll_offset.y + y - HEAD
-        if self.pane.count == 0:
+        if self.pane.rows.count == 0:
             told = self.pane.empty() if self._is_told else ()
             words = [line for one in told for line in wrapped(one, width, indent=EMPTY_INDENT)]
             return self.strip(words[index - 1] if 1 <= index <= len(words) else (), width)
-        if index >= self.pane.count:
+        if index >= self.pane.rows.count:
             return self.strip((), width)
         return self.strip(self.pane.line(index, width), width, over=self._line_style(index))
 
     def _line_style(self, index: int) -> Style | None:
-        if not self.pane.is_cursor(index):
+        if not self.pane.rows.is_cursor(index):
             return None
         return self.get_component_rich_style("grid--cursor" if self.has_focus else "grid--away", partial=True)
 
@@ -120,7 +117,7 @@ class Grid(Toned, ScrollView, can_focus=True):
         return max(1, self.size.height - HEAD)
 
     def _measure(self) -> None:
-        size = Size(self.size.width, self.pane.count + HEAD)
+        size = Size(self.size.width, self.pane.rows.count + HEAD)
         if self.virtual_size != size:
             self.virtual_size = size
 
@@ -137,7 +134,7 @@ class Grid(Toned, ScrollView, can_focus=True):
 
     def on_focus(self) -> None:
         """From now on keys act on the highlighted row."""
-        self.pane.pin()
+        self.pane.rows.pin()
         self.refresh()
 
     def on_resize(self) -> None:
@@ -154,18 +151,18 @@ class Grid(Toned, ScrollView, can_focus=True):
     def reveal(self) -> None:
         """Scroll just as far as the cursor wants."""
         top = self.scroll_offset.y
-        if self.pane.index < top:
-            self.scroll_to(y=self.pane.index, animate=False, immediate=True)
-        elif self.pane.index >= top + self.page:
-            self.scroll_to(y=self.pane.index - self.page + 1, animate=False, immediate=True)
+        if self.pane.rows.index < top:
+            self.scroll_to(y=self.pane.rows.index, animate=False, immediate=True)
+        elif self.pane.rows.index >= top + self.page:
+            self.scroll_to(y=self.pane.rows.index - self.page + 1, animate=False, immediate=True)
 
     # Moving.
 
     def go(self, index: int) -> None:
         """Move the cursor, and show it."""
-        self.pane.go(index)
+        self.pane.rows.go(index)
         self._measure()
-        self._drawn_index = self.pane.index
+        self._drawn_index = self.pane.rows.index
         self.reveal()
         self.redraw()
         self.post_message(self.Moved(self))
@@ -184,8 +181,8 @@ class Grid(Toned, ScrollView, can_focus=True):
         event.prevent_default()
         self.scroll_to(y=self.scroll_offset.y + by, animate=False, immediate=True)
         top = self.scroll_offset.y
-        if not self._is_visible(self.pane.index):
-            self.go(max(top, min(self.pane.index, top + self.page - 1)))
+        if not self._is_visible(self.pane.rows.index):
+            self.go(max(top, min(self.pane.rows.index, top + self.page - 1)))
 
     def on_click(self, event: events.Click) -> None:
         """Highlight the row under the mouse; open it at the second click."""
@@ -193,20 +190,20 @@ class Grid(Toned, ScrollView, can_focus=True):
         if place is None or place.y < HEAD:
             return
         index = self.scroll_offset.y + place.y - HEAD
-        if index >= self.pane.count:
+        if index >= self.pane.rows.count:
             return
-        if index == self.pane.index and event.chain > 1:
+        if index == self.pane.rows.index and event.chain > 1:
             self.post_message(self.Opened(self))
-        elif index != self.pane.index:
+        elif index != self.pane.rows.index:
             self.go(index)
 
     def move(self, name: str) -> None:
         """Carry out one of the moving actions."""
         steps = {"up": -1, "down": 1, "page-up": -self.page, "page-down": self.page}
         if name in steps:
-            self.go(max(0, self.pane.index + steps[name]))
+            self.go(max(0, self.pane.rows.index + steps[name]))
         else:
-            self.go(0 if name == "top" else self.pane.count - 1)
+            self.go(0 if name == "top" else self.pane.rows.count - 1)
 
 
 class QueueGrid(Grid):

@@ -40,11 +40,6 @@ class Plan:
     """The chosen ones that are in no state for it."""
 
     @property
-    def ids(self) -> list[str]:
-        """The ids that the request names."""
-        return [task.id for task in self.tasks]
-
-    @property
     def if_versions(self) -> dict[str, int]:
         """The versions that a cancel insists on.
 

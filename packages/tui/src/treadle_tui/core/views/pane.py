@@ -2,46 +2,13 @@
 
 from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from treadle_tui.core.draw.columns import GAP, CellContext, Column, Placed, head, layout, line
 from treadle_tui.core.draw.text import Span, Spans, fit, joined
 from treadle_tui.core.views.rows import Rows
 
 Row = TypeVar("Row")
-
-
-class Lines(Protocol):
-    """What a grid draws and moves in."""
-
-    @property
-    def count(self) -> int:
-        """How many lines there are."""
-
-    @property
-    def index(self) -> int:
-        """The cursor's line."""
-
-    def measure(self, first: int, count: int) -> bool:
-        """Let columns be as wide as what stands in these lines; return whether that changes any."""
-
-    def head(self, width: int) -> Spans:
-        """Return the line of titles."""
-
-    def line(self, index: int, width: int) -> Spans:
-        """Return a line."""
-
-    def empty(self) -> Sequence[Spans]:
-        """Return what stands there instead of lines."""
-
-    def go(self, index: int) -> None:
-        """Move the cursor."""
-
-    def pin(self) -> None:
-        """The reader is here: keep the cursor with its row."""
-
-    def is_cursor(self, index: int) -> bool:
-        """Return whether the cursor stands in a line."""
 
 
 class Pane(Generic[Row]):
@@ -89,7 +56,7 @@ class Pane(Generic[Row]):
         """
         context = self._context()
         changes = False
-        for index in range(first, min(first + count, self.count)):
+        for index in range(first, min(first + count, self.rows.count)):
             row = self.rows.row_at(index)
             if row is not None and self._widen(row, context):
                 changes = True
@@ -116,28 +83,6 @@ class Pane(Generic[Row]):
         self._filled.clear()
         self._wanted.clear()
         self._placed.cache_clear()
-
-    @property
-    def count(self) -> int:
-        """How many lines there are."""
-        return self.rows.count
-
-    @property
-    def index(self) -> int:
-        """The cursor's line."""
-        return self.rows.index
-
-    def go(self, index: int) -> None:
-        """Move the cursor."""
-        self.rows.go(index)
-
-    def pin(self) -> None:
-        """The reader is here: keep the cursor with its row."""
-        self.rows.pin()
-
-    def is_cursor(self, index: int) -> bool:
-        """Return whether the cursor stands in a line."""
-        return self.rows.is_cursor(index)
 
     def head(self, width: int) -> Spans:
         """Return the line of titles."""

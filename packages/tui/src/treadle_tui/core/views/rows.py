@@ -71,7 +71,7 @@ class Rows(Generic[Row]):
         self._take_cursor()
 
     def go(self, index: int) -> None:
-        """Move the cursor to the row at `index`, or as near as there is one."""
+        """Move the cursor to the row at `index`, or as near as there is one; a tombstone's successor is behind it."""
         self.pinned = True
         if self.tombstone is not None and index != self.index:
             index -= index > self.index
@@ -86,10 +86,6 @@ class Rows(Generic[Row]):
         """Show the row that left as it is known to be now."""
         if self.tombstone is not None:
             self.tombstone = row
-
-    def move(self, by: int) -> None:
-        """Move the cursor by some rows; from a tombstone the next row is the one that took its place."""
-        self.go(self.index + by)
 
     def find(self, key: str) -> bool:
         """Move the cursor to a row by its key; return whether it is loaded."""

@@ -185,7 +185,7 @@ class TaskList:
     def footing(self, first: int, page: int) -> Spans:
         """Return the lower line: which rows are visible, in which order, whether they stand still or are followed."""
         about = "about " if self._model.tasks.offset_is_capped else ""
-        above, last = self._place(first), self._place(min(first + page, self.pane.count))
+        above, last = self._place(first), self._place(min(first + page, self.rows.count))
         seen = f"rows {about}{above + 1:,}-{last:,} of {self.rows.total:,}" if last else "no rows"
         spans = [Span(f"{seen}   by {self._query.order}   ", "dim")]
         if self.frozen:
