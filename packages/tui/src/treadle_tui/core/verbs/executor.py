@@ -1,7 +1,7 @@
 """Carries verbs out: asks the server, remembers how to take the last one back, and says what was done."""
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from treadle.errors import ConnectionFailed, ProblemError
 from treadle.wire.bulk import BulkResult
@@ -28,17 +28,13 @@ class Executor:
     def __init__(self, model: Model, feed: Feed, *, read_only: bool = False) -> None:
         self._model = model
         self._feed = feed
-        self._read_only = read_only
-        self._undo: Undo | None = None
-
-    @property
-    def read_only(self) -> bool:
+        self.read_only = read_only
         """Whether this dashboard only looks."""
-        return self._read_only
+        self._undo: Undo | None = None
 
     def off(self) -> Refusal | None:
         """Return why nothing can be changed now, or None."""
-        return off(self._model.link, read_only=self._read_only)
+        return off(self._model.link, read_only=self.read_only)
 
     def plan(self, verb: Verb, tasks: Sequence[TaskRef]) -> Plan | Refusal:
         """Return what `verb` will do to the tasks, or why it can't."""
@@ -94,13 +90,8 @@ class Executor:
 
     async def pause_queue(self, job: str, *, paused: bool) -> Report:
         """Pause or resume a queue by its job's full name."""
-        refusal = self.off()
-        if refusal is not None:
-            return refusal.report
-        try:
-            await self._feed.request("job", job=job, paused=paused)
-        except FAILURES as error:
-            return failed("pause" if paused else "resume", str(error))
+        if (wrong := await self._ask("pause" if paused else "resume", "job", job=job, paused=paused)) is not None:
+            return wrong
         past, back = ("paused", "resumed") if paused else ("resumed", "paused")
         self.remember(f"{back} {clean(job)}", Ask("job", {"job": job, "paused": not paused}))
         return Report(f"{past} {clean(job)}", ok=True)
@@ -112,25 +103,27 @@ class Executor:
             return refusal.report
         if worker.health != "lost":
             return Report(f"{clean(worker.name)} is {worker.health}: only a lost worker is removed", ok=False)
-        try:
-            await self._feed.request("remove_worker", id=worker.id)
-        except FAILURES as error:
-            return failed("remove", str(error))
-        return Report(f"removed {clean(worker.name)}", ok=True)
+        wrong = await self._ask("remove", "remove_worker", id=worker.id)
+        return wrong or Report(f"removed {clean(worker.name)}", ok=True)
 
     async def steer_schedule(self, verb: ScheduleVerb, room: str, name: str) -> Report:
         """Pause a schedule, let it go on, or put its task in now."""
-        refusal = self.off()
-        if refusal is not None:
-            return refusal.report
-        try:
-            await self._feed.request("schedule", room=room, name=name, action=verb)
-        except FAILURES as error:
-            return failed(verb, str(error))
+        if (wrong := await self._ask(verb, "schedule", room=room, name=name, action=verb)) is not None:
+            return wrong
         if verb != "run":
             back: ScheduleVerb = "resume" if verb == "pause" else "pause"
             self.remember(f"{_DONE[back]} {clean(name)}", Ask("schedule", {"room": room, "name": name, "action": back}))
         return Report(f"{_DONE[verb]} {clean(name)}", ok=True)
+
+    async def _ask(self, verb: str, op: str, **fields: Any) -> Report | None:
+        """Ask the server for something; return why it could not be done, or None when it was."""
+        if (refusal := self.off()) is not None:
+            return refusal.report
+        try:
+            await self._feed.request(op, **fields)
+        except FAILURES as error:
+            return failed(verb, str(error))
+        return None
 
 
 def failed(verb: str, why: str) -> Report:
