@@ -7,6 +7,7 @@ from treadle.filters import ordered
 from treadle.wire.filters import TaskFilter
 from treadle.wire.status import WAITING, Status
 from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.format import counted
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.failures import FailureRow
 from treadle_tui.core.state.model import Dirty
@@ -44,7 +45,7 @@ class Failures(ListScreen[FailureRow]):
         self.pane.rows.update([row.item.id for row in rows], {row.item.id: row for row in rows})
         failed, retrying = (sum(getattr(row.item, name) for row in rows) for name in ("failed", "retrying"))
         capped = "  of the last 10,000 runs that failed" if self.ctx.model.failures.total_is_capped else ""
-        groups, tasks = _counted(len(rows), "group"), _counted(failed, "task")
+        groups, tasks = counted(len(rows), "group"), counted(failed, "task")
         counts = f"  {groups}, {tasks} failed, {retrying:,} wait for another try{capped}"
         self.grid.set_titles(
             self.ctx.aged((Span("7 Failures", "title"), Span(counts, "dim")), "failures"),
@@ -76,7 +77,3 @@ class Failures(ListScreen[FailureRow]):
     def _act_on_all(self, verb: Verb, states: list[Status]) -> None:
         if self.row is not None:
             self.steer_all(verb, TaskFilter(failure=self.row.item.id, status=states))
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

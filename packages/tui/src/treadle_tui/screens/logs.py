@@ -6,6 +6,7 @@ from typing import ClassVar
 from treadle import filters
 from treadle.wire.frames import LOGGED_TASKS, Window
 from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.format import counted
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.logs import LogRow, newest_first
@@ -87,7 +88,7 @@ class Logs(ListScreen[LogRow]):
         table = self.ctx.model.logs
         whose = clean(self._whose or "all tasks", limit=60, ascii_only=self.ctx.glyphs.ascii_only)
         number = len({row.task_id for row in self._lines})
-        tasks = f"  {number} task{'' if number == 1 else 's'}"
+        tasks = f"  {counted(number, 'task')}"
         more = f", of the {LOGGED_TASKS} that run or changed last" if table.is_partial else ""
         title = (Span("Logs", "title"), Span(f"  {whose}", "bold"), Span(f"{tasks}{more}", "dim"))
         how = "frozen" if self._is_frozen else "follows the newest" if self._follows else "stays with the row"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from treadle_tui.bindings import bindings
-from treadle_tui.core.draw.format import total
+from treadle_tui.core.draw.format import counted, total
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.targets import TargetRow
@@ -43,7 +43,7 @@ class Targets(ListScreen[TargetRow]):
         held = sum(row.item.held for row in rows)
         waiting = sum(row.item.waiting for row in rows)
         of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""
-        counts = f"  {len(rows):,}{of_all}, {held:,} held, {waiting:,} task{'' if waiting == 1 else 's'} waiting"
+        counts = f"  {len(rows):,}{of_all}, {held:,} held, {counted(waiting, 'task')} waiting"
         self.grid.set_titles(
             self.ctx.aged((Span("4 Targets", "title"), Span(counts, "dim")), "targets"),
             (Span("verbs act on the holder", "dim"),),

@@ -8,10 +8,10 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from treadle_tui.core.draw.format import short_id
+from treadle_tui.core.draw.format import counted, short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean
-from treadle_tui.core.verbs.plan import Plan, tasks_word
+from treadle_tui.core.verbs.plan import Plan
 from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.styled_text import StyledText
 
@@ -51,11 +51,11 @@ class Confirm(ModalScreen[bool]):
         lines: list[Spans] = [(Span(plan.title, "bold"),), ()]
         if plan.running:
             word = "is" if plan.running == 1 else "are"
-            lines.append((Span(f"{tasks_word(plan.running)} {word} with a worker and will be stopped.", "warn"),))
+            lines.append((Span(f"{counted(plan.running, 'task')} {word} with a worker and will be stopped.", "warn"),))
         if plan.verb == "resolve":
             lines.append((Span("They count as completed by hand; that is not taken back.", "warn"),))
         if plan.left:
-            lines.append((Span(f"{tasks_word(len(plan.left))} can't be and will be left alone.", "dim"),))
+            lines.append((Span(f"{counted(len(plan.left), 'task')} can't be and will be left alone.", "dim"),))
         for task in plan.tasks[:SHOWN]:
             job = clean(task.job_name, ascii_only=self._glyphs.ascii_only)
             glyph, tone = self._glyphs.task[task.status], TASK_TONES[task.status]

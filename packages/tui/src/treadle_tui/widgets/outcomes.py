@@ -7,10 +7,10 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from treadle.wire.status import Status
-from treadle_tui.core.draw.format import short_id
+from treadle_tui.core.draw.format import counted, short_id
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
-from treadle_tui.core.verbs.plan import Outcome, Report, tasks_word
+from treadle_tui.core.verbs.plan import Outcome, Report
 from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.reader import Reader
 
@@ -35,7 +35,7 @@ class Outcomes(ModalScreen[None]):
         left = sum(not outcome.ok for outcome in self._report.outcomes)
         done = len(self._report.outcomes) - left
         self._reader.set_titles(
-            (Span("What was done", "title"), Span(f"  {tasks_word(done)}, not {left:,}", "dim")),
+            (Span("What was done", "title"), Span(f"  {counted(done, 'task')}, not {left:,}", "dim")),
             key_words({"esc enter": "close"}),
         )
         self._reader.show(outcome_lines(self._report, self._glyphs))

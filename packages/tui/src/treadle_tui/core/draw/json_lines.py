@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from treadle_tui.core.draw.documents import LONGEST, MOST_FOUND, MOST_SEARCHED, Found
+from treadle_tui.core.draw.format import counted
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
 
@@ -153,7 +154,7 @@ class JsonLines:
             case "folded":
                 word = "key" if isinstance(line.value, dict) else "item"
                 count = _members(line.value)
-                return (Span(f"{left} {count:,} {word}{'' if count == 1 else 's'} {right}", "dim"),)
+                return (Span(f"{left} {counted(count, word)} {right}", "dim"),)
             case "value":
                 return (self._scalar(line.value),)
 

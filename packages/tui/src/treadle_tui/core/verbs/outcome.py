@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from treadle.wire.bulk import BulkResult
 from treadle.wire.status import WAITING, Status
 from treadle.wire.transitions import ADMITS, LEADS_TO
-from treadle_tui.core.draw.format import short_id
+from treadle_tui.core.draw.format import counted, short_id
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.action import PAST, Verb
-from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Outcome, Plan, Report, Undo, tasks_word
+from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Outcome, Plan, Report, Undo
 
 PORTION = 1000
 """How many tasks a request names; each portion is one transaction, and others get their turn between."""
@@ -37,9 +37,9 @@ def report(planned: Plan, results: Sequence[BulkResult], *, broken: str | None =
     """Return what was done; `broken` says why not all portions were answered."""
     changed = sum(result.changed for result in results)
     problems = {problem.id: problem.detail for result in results for problem in result.problems}
-    text = f"{PAST[planned.verb]} {tasks_word(changed)}"
+    text = f"{PAST[planned.verb]} {counted(changed, 'task')}"
     if planned.verb == "pause" and planned.running:
-        text = f"asked {tasks_word(changed)} to pause"
+        text = f"asked {counted(changed, 'task')} to pause"
     if left := len(planned.left) + len(problems):
         text += f", not {left:,}"
     if len(problems) == 1 or (problems and not changed):
@@ -92,8 +92,8 @@ def undo_report(undo: Undo, answers: Sequence[object], *, broken: str | None = N
     lost = [outcome for outcome in outcomes if not outcome.ok]
     text = f"undone: {undo.past}"
     if outcomes:
-        done = len(outcomes) - len(lost)
-        text += f" {done:,} of {tasks_word(len(outcomes))}, not {_which(lost)}" if lost else f" {tasks_word(done)}"
+        of_all = counted(len(outcomes), "task")
+        text += f" {len(outcomes) - len(lost):,} of {of_all}, not {_which(lost)}" if lost else f" {of_all}"
     if broken is not None:
         text += f"; then {clean(broken, limit=200)}"
     return Report(text, ok=not lost and broken is None, outcomes=tuple(outcomes))

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from treadle.wire.status import LEASED
 from treadle.wire.transitions import ADMITS
+from treadle_tui.core.draw.format import counted
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import LinkState
 from treadle_tui.core.verbs.action import Verb
@@ -66,7 +67,7 @@ class Plan:
     @property
     def title(self) -> str:
         """The question, in words."""
-        return f"{self.verb.capitalize()} {tasks_word(len(self.tasks))}?"
+        return f"{self.verb.capitalize()} {counted(len(self.tasks), 'task')}?"
 
 
 class Ask(NamedTuple):
@@ -130,8 +131,3 @@ def plan(verb: Verb, tasks: Sequence[TaskRef]) -> Plan | Refusal:
         states = ", ".join(sorted({task.status.value for task in tasks}))
         return Refusal(f"can't {verb} what is {states}")
     return Plan(verb, able, left=tuple(task for task in tasks if task.status not in ADMITS[verb]))
-
-
-def tasks_word(count: int) -> str:
-    """Return `1 task`, `3 tasks`."""
-    return f"{count:,} task{'' if count == 1 else 's'}"

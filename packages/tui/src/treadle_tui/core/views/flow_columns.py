@@ -3,7 +3,7 @@
 from treadle.wire.flows import FlowView
 from treadle.wire.status import TERMINAL, Status
 from treadle_tui.core.draw.columns import CellContext, Column
-from treadle_tui.core.draw.format import bar, lasted, number, short_id
+from treadle_tui.core.draw.format import bar, counted, lasted, number, short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, joined
 from treadle_tui.core.state.flow import FlowLines, FlowRow
@@ -108,8 +108,7 @@ def flow_foot(view: FlowView | None, lines: FlowLines, *, refusal: str | None, r
         parts.append((Span(f"the first {len(view.tasks):,}; :filter job:* flow:{view.id} lists all", "warn"),))
     if lines.critical.seconds:
         chain = lines.critical
-        number = f"{len(chain.tasks):,} task{'' if len(chain.tasks) == 1 else 's'}"
-        parts.append((Span(f"critical path {number}, {lasted(chain.seconds)}", "dim"),))
+        parts.append((Span(f"critical path {counted(len(chain.tasks), 'task')}, {lasted(chain.seconds)}", "dim"),))
     if not read_only:
         parts.append((Span("verbs mean all of the flow", "dim"),))
     return joined(parts, gap="   ")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import CellContext
-from treadle_tui.core.draw.format import task_state, total
+from treadle_tui.core.draw.format import counted, task_state, total
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.marks import Marks, TaskRef
 from treadle_tui.core.state.model import Model
@@ -190,7 +190,7 @@ class TaskList:
         spans = [Span(f"{seen}   by {self._query.order}   ", "dim")]
         if self.frozen:
             changes = self.waiting()
-            word = f", {changes:,} change{'' if changes == 1 else 's'} waiting" if changes else ""
+            word = f", {counted(changes, 'change')} waiting" if changes else ""
             spans.append(Span(f"z freeze on{word}", "hold"))
         else:
             spans.append(Span("z freeze off", "dim"))
