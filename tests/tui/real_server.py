@@ -12,6 +12,7 @@ from treadle_server.testing import Served
 from treadle_tui.app import Dashboard
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.live.link import SessionLink
+from treadle_tui.core.setup.connection import Connection
 from treadle_tui.core.state.model import Model
 
 JOB = "@global:modifiers:Rotate"
@@ -25,7 +26,7 @@ async def register(http: httpx.AsyncClient) -> None:
 @asynccontextmanager
 async def up(model: Model, to: SessionLink) -> AsyncIterator[Pilot[None]]:
     """The dashboard, on a screen."""
-    async with Dashboard(model, Feed(model, to)).run_test(size=(120, 36)) as pilot:
+    async with Dashboard(model, Feed(model, to), Connection(link=to)).run_test(size=(120, 36)) as pilot:
         yield pilot
 
 

@@ -13,17 +13,20 @@ from textual.pilot import Pilot
 from tests.tui.mock import FrozenClock, MockServer
 from treadle_tui.app import Dashboard
 from treadle_tui.core.live.feed import Feed
+from treadle_tui.core.setup.connection import Connection
 from treadle_tui.core.state.model import Model
 
 NEVER = 86_400.0
 
 
-def dashboard(server: MockServer, clock: FrozenClock, **options: Any) -> Dashboard:
-    """A dashboard that pings nobody: its latency and its clock stand still."""
-    connection = options.get("connection")
-    model = Model(clock if connection is None else connection.clock)
-    link = server if connection is None else connection.link
-    return Dashboard(model, Feed(model, link, ping_seconds=NEVER), **options)
+def dashboard(
+    server: MockServer, clock: FrozenClock, *, connection: Connection | None = None, **options: Any
+) -> Dashboard:
+    """A dashboard that pings nobody: its latency and its clock stand still; what `Connection` takes is for that."""
+    described = {name: options.pop(name) for name in ("server_name", "read_only", "production") if name in options}
+    connection = connection or Connection(link=server, clock=clock, **described)
+    model = Model(connection.clock)
+    return Dashboard(model, Feed(model, connection.link, ping_seconds=NEVER), connection, **options)
 
 
 async def settle(pilot: Pilot[None]) -> None:

@@ -138,8 +138,9 @@ def test_8_the_theme_follows_the_terminal(term: str, theme: str) -> None:
         "from treadle.transport.bearer import Bearer;"
         "from treadle_tui.app import Dashboard; from treadle_tui.core.live.feed import Feed;"
         "from treadle_tui.core.live.link import SessionLink; from treadle_tui.core.state.model import Model;"
+        "from treadle_tui.core.setup.connection import Connection;"
         "model = Model(); link = SessionLink(('http://127.0.0.1:9',), Bearer());"
-        "print(Dashboard(model, Feed(model, link)).theme)"
+        "print(Dashboard(model, Feed(model, link), Connection(link=link)).theme)"
     )
     environment = {key: value for key, value in os.environ.items() if key not in {"COLORTERM", "NO_COLOR"}}
     parent, child = pty.openpty()

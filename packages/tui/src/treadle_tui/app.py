@@ -59,19 +59,15 @@ class Dashboard(App[None]):
         self,
         model: Model,
         feed: Feed,
+        connection: Connection,
         *,
-        server_name: str = "local",
-        read_only: bool = False,
-        production: bool = False,
         ascii_only: bool = False,
-        room: str | None = None,
         wanted: str = "",
         theme: str | None = None,
-        connection: Connection | None = None,
         app_state: AppState | None = None,
         connect: Callable[[str], Connection] | None = None,
     ) -> None:
-        """Take the feed of `connection`; without one, `server_name`, `room` and what follows describe the server.
+        """Take a feed, and the connection that it is fed by.
 
         `connect` finds the connection of another context by its name.
         """
@@ -87,10 +83,7 @@ class Dashboard(App[None]):
         self._ascii_only = ascii_only
         self._feeding: Worker[None] | None = None
         self.theme = THEMES[theme or self._fitting_theme(no_color=bool(no_color))].name
-        by_hand = Connection(
-            link=feed.link, server_name=server_name, room=room, read_only=read_only, production=production
-        )
-        self._begin_with(model, feed, connection or by_hand, wanted)
+        self._begin_with(model, feed, connection, wanted)
         self.set_keymap(self.app_state.keymap.own)
 
     def _fitting_theme(self, *, no_color: bool) -> str:
@@ -100,7 +93,7 @@ class Dashboard(App[None]):
         fits = self.is_web or not sys.stdout.isatty()
         return "dark" if fits else fitting(self.console.color_system)
 
-    def _begin_with(self, model: Model, feed: Feed, connection: Connection, wanted: str = "") -> None:
+    def _begin_with(self, model: Model, feed: Feed, connection: Connection, wanted: str) -> None:
         """Begin anew with a server: of the last one nothing is kept, least of all what could be undone there."""
         app_state = self.app_state
         app_state.context, app_state.production = connection.context, connection.production

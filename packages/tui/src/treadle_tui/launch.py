@@ -142,7 +142,7 @@ def dashboard(options: LaunchOptions) -> "Dashboard":
     return Dashboard(
         model,
         Feed(model, connection.link),
-        connection=connection,
+        connection,
         app_state=AppState(
             keymap=config.keymap,
             contexts=tuple(config.contexts),

@@ -87,11 +87,6 @@ class Feed:
         """The keys of the model that it feeds, or none."""
         return self._model.sealer
 
-    @property
-    def link(self) -> Link:
-        """The connection that it is fed by."""
-        return self._link
-
     def want(self, *wants: Want) -> None:
         """See these from now on, each instead of what its topic shows now."""
         for want in wants:
