@@ -6,30 +6,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import (
-    age,
-    as_json,
-    ask,
-    at_most,
-    duration,
-    open_client,
-    print_json,
-    print_page,
-    run,
-    say,
-    styled,
-    told,
-)
+from treadle.cli.show import age, as_json, ask, at_most, duration, print_json, print_page, say, styled, told
+from treadle.cli.steer import print_result
 from treadle.wire import flow_tree
 from treadle.wire.flows import FLOW_VERBS
 
 if TYPE_CHECKING:
-    from treadle.client.client import Client
-    from treadle.wire.bulk import BulkResult
     from treadle.wire.flows import FlowItem, FlowTask, FlowView
 
-MOST_PROBLEMS = 10
-"""Refusals that are shown one by one."""
+_METHODS = {
+    "cancel": "cancel_flow",
+    "pause": "pause_flow",
+    "resume": "resume_flow",
+    "rerun-failed": "rerun_failed",
+}
+"""The client's method for each verb."""
 
 MOST_NAMED = 8
 """Tasks of the critical path that are named; of a longer one the first and the last."""
@@ -66,7 +57,7 @@ def flow(flow_id: str, verb: str | None, *, is_json: bool) -> None:
     flow's whole id, which `treadle flows` lists.
     """
     if verb is not None:
-        _steer(flow_id, verb, is_json=is_json)
+        print_result(verb, ask(lambda client: getattr(client, _METHODS[verb])(flow_id)), is_json=is_json)
         return
 
     view = ask(lambda client: client.flow(flow_id))
@@ -78,36 +69,6 @@ def flow(flow_id: str, verb: str | None, *, is_json: bool) -> None:
         say(line)
     if view.is_capped:
         say(f"The first {len(view.tasks)} tasks; `treadle tasks flow:{view.id}` lists all.")
-
-
-def _steer(flow_id: str, verb: str, *, is_json: bool) -> None:
-    async def work() -> "BulkResult":
-        async with open_client() as client:
-            return await _verb(client, flow_id, verb)
-
-    result = run(work())
-    if is_json:
-        print_json(result)
-    else:
-        say(f"{verb}: {result.changed} of {result.matched} tasks")
-    shown = result.problems[:MOST_PROBLEMS]
-    for problem in shown:
-        say(f"Error: {problem.id}: {problem.detail}", err=True)
-    refused = result.matched - result.changed
-    if refused > len(shown):
-        say(f"Error: and {refused - len(shown)} more", err=True)
-    if refused:
-        raise SystemExit(1)
-
-
-async def _verb(client: "Client", flow_id: str, verb: str) -> "BulkResult":
-    methods = {
-        "cancel": client.cancel_flow,
-        "pause": client.pause_flow,
-        "resume": client.resume_flow,
-        "rerun-failed": client.rerun_failed,
-    }
-    return await methods[verb](flow_id)
 
 
 def tree(view: "FlowView") -> Iterator[str]:

@@ -1,6 +1,5 @@
 """`treadle schedules`: list, show, set, pause, resume, run and delete recurring tasks."""
 
-from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,13 +12,10 @@ from treadle.cli.show import (
     at_most,
     brief,
     duration,
-    open_client,
     print_item,
-    print_json,
     print_page,
-    run,
-    say,
 )
+from treadle.cli.steer import steer_each
 from treadle.cli.submit import payload_of
 from treadle.cli.task_options import options_of, task_traits
 
@@ -105,8 +101,12 @@ def set_schedule(
 @as_json
 def pause(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
     """Pause schedules: they make no tasks until they are resumed."""
-    done = _each(names, lambda client, name: client.pause_schedule(name, room=room))
-    _tell(done, lambda item: f"{item.name} paused", is_json=is_json)
+    steer_each(
+        names,
+        lambda client, name: client.pause_schedule(name, room=room),
+        lambda item: f"{item.name} paused",
+        is_json=is_json,
+    )
 
 
 @schedules.command()
@@ -115,8 +115,12 @@ def pause(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
 @as_json
 def resume(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
     """Let paused schedules go on, with the next tick from now."""
-    done = _each(names, lambda client, name: client.resume_schedule(name, room=room))
-    _tell(done, lambda item: f"{item.name} next {age(item.next_at)}", is_json=is_json)
+    steer_each(
+        names,
+        lambda client, name: client.resume_schedule(name, room=room),
+        lambda item: f"{item.name} next {age(item.next_at)}",
+        is_json=is_json,
+    )
 
 
 @schedules.command("run")
@@ -125,8 +129,9 @@ def resume(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
 @as_json
 def run_now(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
     """Put schedules' tasks in now, and print their ids; the ticks stay as they are."""
-    done = _each(names, lambda client, name: client.run_schedule(name, room=room))
-    _tell(done, lambda task: str(task.id), is_json=is_json)
+    steer_each(
+        names, lambda client, name: client.run_schedule(name, room=room), lambda task: str(task.id), is_json=is_json
+    )
 
 
 @schedules.command()
@@ -140,38 +145,7 @@ def delete(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
         await client.delete_schedule(name, room=room)
         return name
 
-    _tell(_each(names, gone), lambda name: f"{name} deleted", is_json=is_json)
-
-
-def _each(names: Sequence[str], verb: "Callable[[Client, str], Awaitable[Any]]") -> tuple[list[Any], list[str]]:
-    """Return what came of each, and what was refused."""
-    from treadle.errors import ProblemError
-
-    async def work() -> tuple[list[Any], list[str]]:
-        done: list[Any] = []
-        errors: list[str] = []
-        async with open_client() as client:
-            for name in names:
-                try:
-                    done.append(await verb(client, name))
-                except ProblemError as error:
-                    errors.append(f"{name}: {error}")
-        return done, errors
-
-    return run(work())
-
-
-def _tell(outcome: tuple[list[Any], list[str]], said: Callable[[Any], str], *, is_json: bool) -> None:
-    done, errors = outcome
-    if is_json:
-        print_json(done)
-    else:
-        for item in done:
-            say(said(item))
-    for error in errors:
-        say(f"Error: {error}", err=True)
-    if errors:
-        raise SystemExit(1)
+    steer_each(names, gone, lambda name: f"{name} deleted", is_json=is_json)
 
 
 def _why(item: "ScheduleItem") -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import click
 
-from treadle.cli.show import as_json, ask, open_client, print_json, run, say
+from treadle.cli.show import as_json, ask, print_json, say
 from treadle.cli.submit import value_of
 from treadle.cli.which import NotOneTask, explaining_filters, filter_of, full_id
 from treadle.wire.status import Ended
@@ -13,6 +13,7 @@ from treadle.wire.transitions import ADMITS, Action
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
+    from treadle.wire.bulk import BulkResult
     from treadle.wire.filters import TaskFilter
     from treadle.wire.jobs import JobItem
     from treadle.wire.tasks import TaskItem
@@ -65,37 +66,47 @@ def steer_ids(verb: "SteeringCall[TaskItem]", ids: Sequence[str], *, is_json: bo
     async def found(client: "Client", given: str) -> "TaskItem":
         return await verb(client, await full_id(client, given))
 
-    done, errors = run(_each(ids, found))
-    if is_json:
-        print_json(done)
-    else:
-        for item in done:
-            asked = ", asked to stop" if item.cancel_requested else ""
-            say(f"{item.id} {item.status}{asked}")
-    _fail_with(errors)
+    steer_each(ids, found, _said_of_task, is_json=is_json)
 
 
-async def _each(names: Sequence[str], verb: "SteeringCall[T]") -> tuple[list[T], list[str]]:
-    """Return what came of each, and what was refused."""
+def _said_of_task(item: "TaskItem") -> str:
+    return f"{item.id} {item.status}{', asked to stop' if item.cancel_requested else ''}"
+
+
+def steer_each(names: Sequence[str], verb: "SteeringCall[T]", said: Callable[[T], str], *, is_json: bool) -> None:
+    """Do it to each of them by its name, print what came of it, and what was refused; any refusal is exit code 1."""
     from treadle.errors import ProblemError
 
-    done: list[T] = []
-    errors: list[str] = []
-    async with open_client() as client:
+    async def work(client: "Client") -> tuple[list[T], list[str]]:
+        done: list[T] = []
+        errors: list[str] = []
         for name in names:
             try:
                 done.append(await verb(client, name))
             except (ProblemError, NotOneTask) as error:
                 errors.append(f"{name}: {error}")
-    return done, errors
+        return done, errors
+
+    done, errors = ask(work)
+    if is_json:
+        print_json(done)
+    else:
+        for item in done:
+            say(said(item))
+    _fail_with(errors)
 
 
 def _steer_where(action: "Action", wanted: "TaskFilter", *, is_json: bool, **fields: Any) -> None:
     result = ask(lambda client: client.act(action, filter=wanted.model_dump(mode="json", exclude_none=True), **fields))
+    print_result(action, result, is_json=is_json)
+
+
+def print_result(verb: str, result: "BulkResult", *, is_json: bool) -> None:
+    """Print how many tasks a bulk action has changed, and which not; any of these makes the exit code 1."""
     if is_json:
         print_json(result)
     else:
-        say(f"{action}: {result.changed} of {result.matched} tasks")
+        say(f"{verb}: {result.changed} of {result.matched} tasks")
     shown = [f"{problem.id}: {problem.detail}" for problem in result.problems[:MOST_SHOWN]]
     refused = result.matched - result.changed
     _fail_with([*shown, f"and {refused - len(shown)} more"] if refused > len(shown) else shown)
@@ -120,13 +131,7 @@ def _steer_queues(names: Sequence[str], *, is_paused: bool, is_json: bool) -> No
     def change(client: "Client", name: str) -> "Awaitable[JobItem]":
         return client.pause_queue(name) if is_paused else client.resume_queue(name)
 
-    done, errors = run(_each(names, change))
-    if is_json:
-        print_json(done)
-    else:
-        for item in done:
-            say(f"{item.full_name} {'paused' if item.paused else 'open'}")
-    _fail_with(errors)
+    steer_each(names, change, lambda item: f"{item.full_name} {'paused' if item.paused else 'open'}", is_json=is_json)
 
 
 def _fail_with(errors: Sequence[str]) -> None:
