@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say, writing
+from treadle.cli.show import age, as_json, ask, print_json, print_table, say, writing
 from treadle.cli.which import full_id
 from treadle.errors import ArtifactNotFound
 
 if TYPE_CHECKING:
+    from treadle.client.client import Client
     from treadle.wire.artifacts import ArtifactItem
 
 UNITS = ("bytes", "KB", "MB", "GB")
@@ -40,7 +41,7 @@ def artifacts(task_id: str, *, run_id: int | None, directory: Path | None, is_js
 
     ID may be the beginning of one, when it is one task's alone.
     """
-    items, saved, missed = run(_work(task_id, run_id, directory))
+    items, saved, missed = ask(lambda client: _work(client, task_id, run_id, directory))
     if is_json:
         print_json(items)
     elif directory is not None:
@@ -57,26 +58,25 @@ def artifacts(task_id: str, *, run_id: int | None, directory: Path | None, is_js
 
 
 async def _work(
-    given: str, run_id: int | None, directory: Path | None
+    client: "Client", given: str, run_id: int | None, directory: Path | None
 ) -> "tuple[list[ArtifactItem], list[Path], list[str]]":
     """Return the artifacts, where they were saved, and what kept single ones from it."""
     saved: dict[str, Path | None] = {}
     missed: list[str] = []
-    async with open_client() as client:
-        task_id = await full_id(client, given)
-        items = await client.artifacts(task_id, run=run_id)
-        if directory is not None and items:
-            with writing(directory):
-                _make(directory)
-                for item in items:
-                    if item.name in saved:
-                        continue
-                    saved[item.name] = None
-                    try:
-                        to = _place(directory, item.name)
-                        saved[item.name] = await client.download(task_id, item.name, to, run=item.run_id)
-                    except (_NotSaved, ArtifactNotFound) as error:  # an artifact may expire meanwhile
-                        missed.append(str(error))
+    task_id = await full_id(client, given)
+    items = await client.artifacts(task_id, run=run_id)
+    if directory is not None and items:
+        with writing(directory):
+            _make(directory)
+            for item in items:
+                if item.name in saved:
+                    continue
+                saved[item.name] = None
+                try:
+                    to = _place(directory, item.name)
+                    saved[item.name] = await client.download(task_id, item.name, to, run=item.run_id)
+                except (_NotSaved, ArtifactNotFound) as error:  # an artifact may expire meanwhile
+                    missed.append(str(error))
     return items, [path for path in saved.values() if path is not None], missed
 
 

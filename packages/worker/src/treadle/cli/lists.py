@@ -1,24 +1,13 @@
 """`treadle tasks`, `treadle jobs`, `treadle workers`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import (
-    age,
-    as_json,
-    ask,
-    at_most,
-    brief,
-    duration,
-    open_client,
-    print_page,
-    run,
-)
+from treadle.cli.show import age, as_json, ask, at_most, brief, duration, print_page
 from treadle.cli.which import explaining_filters, filter_of
 
 if TYPE_CHECKING:
-    from treadle.wire.filters import TaskFilter
     from treadle.wire.jobs import JobItem
     from treadle.wire.tasks import TaskItem
     from treadle.wire.workers import WorkerItem
@@ -31,7 +20,8 @@ if TYPE_CHECKING:
 @explaining_filters
 def tasks(filters: tuple[str, ...], *, limit: int, is_json: bool) -> None:
     """List tasks, newest first."""
-    page = run(_tasks(filter_of(" ".join(filters)), limit))
+    wanted = filter_of(" ".join(filters))
+    page = ask(lambda client: client.list(wanted, limit=limit))
     columns = ("id", "job", "status", "pos", "due", "run", "created", "payload")
     print_page(page, columns, _task_row, empty="No tasks.", is_json=is_json)
 
@@ -42,11 +32,6 @@ def _task_row(item: "TaskItem") -> tuple[object, ...]:
     due = item.scheduled_at if item.status == "scheduled" else item.limit_opens_at
     place, starts = item.queue_position, None if due is None else age(due)
     return (item.id, item.job_name, item.status, place, starts, item.run_id, created, payload)
-
-
-async def _tasks(wanted: "TaskFilter", limit: int) -> Any:
-    async with open_client() as client:
-        return await client.list(wanted, limit=limit)
 
 
 @click.command()

@@ -2,15 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from treadle.cli.show import as_json, open_client, print_json, print_table, run, say
+from treadle.cli.show import as_json, ask, print_json, print_table, say
 from treadle.wire.status import Ended
 
 if TYPE_CHECKING:
+    from treadle.client.client import Client
     from treadle.wire.prune import PruneAnswer
 
     _Number = click.ParamType[float]
@@ -52,7 +53,7 @@ def prune(older_than: float | None, statuses: tuple[str, ...], *, dry_run: bool,
     itself, too. What is open, holds a target, or is still needed stays.
     """
     if dry_run or not yes:
-        planned = run(_once(older_than, statuses, dry_run=True))
+        planned = ask(lambda client: client.prune(older_than=older_than, status=statuses or None, dry_run=True))
         if dry_run and is_json:
             print_json(planned)
             return
@@ -60,35 +61,24 @@ def prune(older_than: float | None, statuses: tuple[str, ...], *, dry_run: bool,
         if dry_run or not planned.tasks:
             return
         click.confirm(f"Remove {planned.tasks} tasks?", abort=True, err=True)
-    removed = run(_all(older_than, statuses))
+    removed = ask(lambda client: _all(client, older_than, statuses))
     print_json(removed) if is_json else _print(removed)
 
 
-async def _once(older_than: float | None, statuses: Sequence[str], *, dry_run: bool) -> "PruneAnswer":
-    async with open_client() as client:
-        return await client.prune(older_than=older_than, status=statuses or None, dry_run=dry_run)
-
-
-async def _all(older_than: float | None, statuses: Sequence[str]) -> "PruneAnswer":
+async def _all(client: "Client", older_than: float | None, statuses: Sequence[str]) -> "PruneAnswer":
     """Ask until nothing is left, and return the sum."""
     from treadle.wire.prune import PruneAnswer
 
     groups: Counter[tuple[str, str]] = Counter()
-    async for part in _parts(older_than, statuses):
+    done = False
+    while not done:
+        part = await client.prune(older_than=older_than, status=statuses or None)
+        done = part.done
         groups.update({(group.job, group.status): group.tasks for group in part.groups})
-        if not part.done:
+        if not done:
             say(f"{groups.total()} tasks removed, and more to go", err=True)
     shown = [{"job": job, "status": status, "tasks": n} for (job, status), n in sorted(groups.items())]
     return PruneAnswer.model_validate({"dry_run": False, "tasks": groups.total(), "groups": shown})
-
-
-async def _parts(older_than: float | None, statuses: Sequence[str]) -> "AsyncIterator[PruneAnswer]":
-    async with open_client() as client:
-        done = False
-        while not done:
-            part = await client.prune(older_than=older_than, status=statuses or None)
-            done = part.done
-            yield part
 
 
 def _print(answer: "PruneAnswer", *, err: bool = False) -> None:

@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import as_json, open_client, print_json, run, say
+from treadle.cli.show import as_json, ask, print_json, say
 from treadle.cli.submit import value_of
 from treadle.cli.which import full_id
 
 if TYPE_CHECKING:
+    from treadle.client.client import Client
     from treadle.wire.steps import MessageItem
 
 
@@ -24,14 +25,13 @@ def send(task_id: str, *, name: str, data: str | None, key: str | None, is_json:
     DATA is JSON when it parses as such, else text; null without it. ID may be the beginning of one, when it is one
     task's alone.
     """
-    message = run(_send(task_id, name, data, key))
+    value = None if data is None else value_of(data)
+
+    async def sent(client: "Client") -> "MessageItem":
+        return await client.send(await full_id(client, task_id), name, value, id=key)
+
+    message = ask(sent)
     if is_json:
         print_json(message)
     else:
         say(f"{message.task_id} {message.name} {'received' if message.received else 'waits'}")
-
-
-async def _send(given: str, name: str, data: str | None, key: str | None) -> "MessageItem":
-    async with open_client() as client:
-        value = None if data is None else value_of(data)
-        return await client.send(await full_id(client, given), name, value, id=key)

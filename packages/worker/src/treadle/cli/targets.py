@@ -1,10 +1,10 @@
 """`treadle targets`: which are held, by what and why, and who waits."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import age, as_json, at_most, open_client, print_json, print_page, run, say, say_line
+from treadle.cli.show import age, as_json, ask, at_most, print_json, print_page, say, say_line
 
 if TYPE_CHECKING:
     from treadle.wire.targets import TargetItem
@@ -26,23 +26,13 @@ def targets(name: str | None, *, room: str, held: bool, limit: int, is_json: boo
     holds nothing.
     """
     if name is not None:
-        item = run(_one(name, room))
+        item = ask(lambda client: client.target(name, room=room))
         print_json(item) if is_json else _print_one(item)
         return
-    page = run(_list(room, held=held, limit=limit))
+    page = ask(lambda client: client.targets(room, held=held or None, limit=limit))
     columns = ("target", "state", "since", "until", "held by", "waiting", "next")
     empty = f"No targets{' held' if held else ''} in {room}."
     print_page(page, columns, _row, empty=empty, is_json=is_json)
-
-
-async def _one(name: str, room: str) -> "TargetItem":
-    async with open_client() as client:
-        return await client.target(name, room=room)
-
-
-async def _list(room: str, *, held: bool, limit: int) -> Any:
-    async with open_client() as client:
-        return await client.targets(room, held=True if held else None, limit=limit)
 
 
 def _row(item: "TargetItem") -> tuple[object, ...]:

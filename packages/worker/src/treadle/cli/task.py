@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from treadle.cli.show import age, as_json, because, brief, duration, open_client, print_json, run, say, styled, told
+from treadle.cli.show import age, as_json, ask, because, brief, duration, print_json, say, say_line, told
 from treadle.cli.which import full_id
 from treadle.wire.sealed import seal_of
 from treadle.wire.status import TERMINAL
 
 if TYPE_CHECKING:
+    from treadle.client.client import Client
     from treadle.wire.runs import LogItem
     from treadle.wire.steps import StepItem
     from treadle.wire.targets import TargetItem
@@ -39,34 +40,30 @@ def task(task_id: str, *, is_long: bool, lines: int, is_json: bool) -> None:
 
     ID may be the beginning of one, when it is one task's alone.
     """
-    about = run(_read(task_id, lines))
+    about = ask(lambda client: _read(client, task_id, lines))
     if is_json:
-        print_json(
-            {"task": about.task, "runs": about.runs, "steps": about.steps, "logs": about.logs, "target": about.target}
-        )
+        print_json(about._asdict())
         return
     for name, value in _described(about):
         if value is not None:
-            say(styled(f"{name:<10}", bold=True), f"{value}")
+            say_line(name, value)
     for each in about.runs:
-        say(styled(f"run {each.run_id:<6}", bold=True), f"{_run_line(each)}")
+        say_line(f"run {each.run_id}", _run_line(each))
         if each.traceback and is_long:
             say(f"  {(told(each.traceback) or '').rstrip()}")
     for step in about.steps:
-        say(styled(f"step {step.run_id:<5}", bold=True), f"{_step_line(step)}")
+        say_line(f"step {step.run_id}", _step_line(step))
     for line in about.logs:
-        say(styled(f"log {line.run_id:<6}", bold=True), f"{line.at:%H:%M:%S} {line.level:<7} {told(line.message)}")
+        say_line(f"log {line.run_id}", f"{line.at:%H:%M:%S} {line.level:<7} {told(line.message)}")
 
 
-async def _read(given: str, lines: int) -> _About:
-    async with open_client() as client:
-        task_id = await full_id(client, given)
-        item = await client.get(task_id)
-        runs = await client.runs(task_id)
-        steps = await client.steps(task_id) if item.steps else []
-        logs = (await client.logs(task_id))[-lines:] if lines else []
-        waits = item.target is not None and bool(item.blocked_by)
-        target = await client.target(item.target, room=item.room_id) if waits and item.target else None
+async def _read(client: "Client", given: str, lines: int) -> _About:
+    task_id = await full_id(client, given)
+    item = await client.get(task_id)
+    runs = await client.runs(task_id)
+    steps = await client.steps(task_id) if item.steps else []
+    logs = (await client.logs(task_id))[-lines:] if lines else []
+    target = await client.target(item.target, room=item.room_id) if item.target and item.blocked_by else None
     return _About(item, runs, steps, logs, target)
 
 

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import age, as_json, ask, open_client, print_json, print_table, run, say
+from treadle.cli.show import age, as_json, ask, print_json, print_table, say
 from treadle.cli.task_options import TIME
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LONGEST = 10 * 366 * 86_400
 
 if TYPE_CHECKING:
+    from treadle.client.client import Client
+
     _Duration = click.ParamType[timedelta]
 else:
     _Duration = click.ParamType  # a generic class only in newer releases than the oldest that is allowed
@@ -123,16 +125,15 @@ def rotate_keys(*, revoke: bool, is_json: bool) -> None:
 def revoke(which: str) -> None:
     """Revoke a token, by its id or, when only one valid token has it, by its name."""
 
-    async def work() -> str:
-        async with open_client() as client:
-            token_id = await _id_of(client, which)
-            await client.revoke_token(token_id)
-            return token_id
+    async def work(client: "Client") -> str:
+        token_id = await _id_of(client, which)
+        await client.revoke_token(token_id)
+        return token_id
 
-    say(f"{run(work())} revoked")
+    say(f"{ask(work)} revoked")
 
 
-async def _id_of(client: Any, which: str) -> str:
+async def _id_of(client: "Client", which: str) -> str:
     """Return the id of the token that is meant. Raises a `ClickException` when the name stands for none or several."""
     if _ID.fullmatch(which):
         return which
