@@ -1,12 +1,13 @@
 """`treadle doctor`: what is wrong on this machine, with its database, and between here and the server."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import as_json, print_json, run, say, styled
+from treadle.cli.show import as_json, print_json, say, styled
 
 if TYPE_CHECKING:
     from treadle.wire.findings import Finding
@@ -28,7 +29,7 @@ def doctor(*, timeout: float, is_json: bool) -> None:
     installed, its disk, files, database and limits are looked at by the settings that the server has, TREADLE_DATA_DIR
     and TREADLE_DATABASE_URL for instance, whether it runs or not.
     """
-    findings = run(_examined(timeout))
+    findings = asyncio.run(_examined(timeout))
     if is_json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -41,8 +42,6 @@ def doctor(*, timeout: float, is_json: bool) -> None:
 
 
 async def _examined(limit: float) -> "list[Finding]":
-    import asyncio
-
     from treadle.doctor import here, there
     from treadle.doctor.examination import examine
 

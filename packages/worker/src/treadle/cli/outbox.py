@@ -1,12 +1,13 @@
 """`treadle outbox`, and its `list|retry|drop|ddl`."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from treadle.cli.show import age, as_json, print_json, print_table, run, say, say_result
+from treadle.cli.show import age, as_json, print_json, print_table, say, say_result
 from treadle.wire.shown import CleanFormatter
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ def outbox(
 
     url, found = _url(database), _table(table)
     if once:
-        _once(run(Relay(url, table=found, batch=batch).run_once()))
+        _once(asyncio.run(Relay(url, table=found, batch=batch).run_once()))
         return
     handler = logging.StreamHandler()
     handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    run(Relay(url, table=found, batch=batch, interval=interval).run_with_signals())
+    asyncio.run(Relay(url, table=found, batch=batch, interval=interval).run_with_signals())
 
 
 def _once(swept: Any) -> None:
@@ -149,7 +150,7 @@ def _within(place: tuple[str | None, str], work: "Callable[[Table], Callable[[An
     from sqlalchemy.exc import DBAPIError
 
     try:
-        return run(called())
+        return asyncio.run(called())
     except (DBAPIError, OSError) as error:
         raise click.ClickException(f"the outbox's database does not answer: {getattr(error, 'orig', error)}") from None
 

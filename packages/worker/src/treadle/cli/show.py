@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,11 +55,6 @@ def open_client(room: str | None = None) -> "Client":
     return Client(room=room, patience=0)
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine."""
-    return asyncio.run(work)
-
-
 def ask(call: "Callable[[Client], Awaitable[T]]") -> T:
     """Return what `call` answers for a client, which is open meanwhile."""
 
@@ -67,7 +62,7 @@ def ask(call: "Callable[[Client], Awaitable[T]]") -> T:
         async with open_client() as client:
             return await call(client)
 
-    return run(work())
+    return asyncio.run(work())
 
 
 def _is_terminal() -> bool:

@@ -1,11 +1,12 @@
 """`treadle submit JOB key=value…`: one task, its payload and options, from the command line."""
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import as_json, open_client, print_json, run, say, say_result
+from treadle.cli.show import as_json, open_client, print_json, say, say_result
 from treadle.cli.task_options import each_once, options_of, pair, parsed, task_times, task_traits
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def submit(
     """
     options = options_of(given)
     body = payload_of(arguments, payload)
-    run(_submit(job, body, options, room=room, wait=wait, wait_seconds=wait_seconds, is_json=is_json))
+    asyncio.run(_submit(job, body, options, room=room, wait=wait, wait_seconds=wait_seconds, is_json=is_json))
 
 
 async def _submit(
