@@ -1,14 +1,13 @@
 """The blocking client: `Client`, run by an event loop in a thread of its own."""
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
-from pathlib import Path
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from pydantic import PrivateAttr
 
@@ -16,18 +15,15 @@ from treadle.client.bound import Bound
 from treadle.client.client import Client
 from treadle.client.handle import TaskHandle
 from treadle.client.open_clients import enter, leave
-from treadle.client.options import Options, TaskEdits
+from treadle.client.options import Options
 from treadle.client.requests import Listing
 from treadle.errors import NoClient
 from treadle.forks import process_number
 from treadle.transport.bearer import Bearer, TokenSource
-from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.fields import Model
 from treadle.wire.ids import GivenId, TaskId
 from treadle.wire.pages import Page
-from treadle.wire.status import Status
-from treadle.wire.steps import MessageItem, StepItem
-from treadle.wire.tasks import Receipt, RunItem, TaskItem
+from treadle.wire.tasks import Receipt
 
 if TYPE_CHECKING:
     from treadle.encryption.codec import Codec
@@ -109,27 +105,20 @@ class _Loop:
 def _of_client(
     method: Callable[Concatenate[Client, P], Coroutine[Any, Any, R]],
 ) -> "Callable[Concatenate[SyncClient, P], R]":
+    @wraps(method)
     def blocking(self: "SyncClient", /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.run(method(self.client, *args, **kwargs))
 
-    return _documented(blocking, method)
+    return blocking
 
 
 def _list_of_client(
     method: Callable[Concatenate[Client, P], Listing[M]],
 ) -> "Callable[Concatenate[SyncClient, P], SyncPage[M]]":
+    @wraps(method)
     def blocking(self: "SyncClient", /, *args: P.args, **kwargs: P.kwargs) -> SyncPage[M]:
         return SyncPage.first(self.client, method(self.client, *args, **kwargs))
 
-    return _documented(blocking, method)
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _documented(blocking: F, method: Callable[..., Any]) -> F:
-    blocking.__name__, blocking.__qualname__ = method.__name__, method.__qualname__
-    blocking.__doc__ = method.__doc__
     return blocking
 
 
@@ -162,6 +151,16 @@ class SyncPage(Page[M]):
             page = self._after(page)
 
 
+def _of_handle(
+    method: Callable[Concatenate[TaskHandle[Any], P], Coroutine[Any, Any, R]],
+) -> "Callable[Concatenate[SyncHandle[Any], P], R]":
+    @wraps(method)
+    def blocking(self: "SyncHandle[Any]", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return block(self.handle.client, method(self.handle, *args, **kwargs))
+
+    return blocking
+
+
 class SyncHandle(Generic[R_co]):
     """A `TaskHandle` whose methods block; they raise `WouldBlock` in the thread of the client's own event loop."""
 
@@ -181,60 +180,19 @@ class SyncHandle(Generic[R_co]):
         """Wait up to `timeout` (None: for ever) and return the task's result; as `TaskHandle.result`."""
         return block(self.handle.client, self.handle.result(timeout))
 
-    def wait(self, timeout: float | timedelta | None = None) -> TaskItem:
-        """Wait for the task's end, whatever it is, and return its last state; as `TaskHandle.wait`."""
-        return block(self.handle.client, self.handle.wait(timeout))
-
-    def get(self) -> TaskItem:
-        """Return the task as it is now."""
-        return block(self.handle.client, self.handle.get())
-
-    def status(self) -> Status:
-        """Return where the task is now."""
-        return block(self.handle.client, self.handle.status())
-
-    def runs(self) -> list[RunItem]:
-        """Return the attempts at the task, first to last."""
-        return block(self.handle.client, self.handle.runs())
-
-    def artifacts(self) -> list[ArtifactItem]:
-        """Return the files that the task's runs have stored, the last run's first."""
-        return block(self.handle.client, self.handle.artifacts())
-
-    def download(self, name: str, to: str | os.PathLike[str], *, run: int | None = None) -> Path:
-        """Save an artifact as a file or in a directory, and return the file; as `TaskHandle.download`."""
-        return block(self.handle.client, self.handle.download(name, to, run=run))
-
-    def cancel(self) -> TaskItem:
-        """Cancel the task; raises `InvalidTaskTransition` when it has ended."""
-        return block(self.handle.client, self.handle.cancel())
-
-    def pause(self) -> TaskItem:
-        """Pause the task: a running one stops with its checkpoint. Raises as `Client.pause`."""
-        return block(self.handle.client, self.handle.pause())
-
-    def resume(self) -> TaskItem:
-        """Let a paused or failed task go on from its checkpoint; raises as `Client.resume`."""
-        return block(self.handle.client, self.handle.resume())
-
-    def rerun(self, *, from_step: str | None = None) -> TaskItem:
-        """Run an ended task again from its start, or from a step on; raises as `Client.rerun`."""
-        return block(self.handle.client, self.handle.rerun(from_step=from_step))
-
-    def send(self, name: str, data: Any = None, *, id: str | None = None) -> MessageItem:  # noqa: A002
-        """Send the task a message (JSON) for `ctx.receive(name)`; the same `id` twice is one.
-
-        Raises as `Client.send`.
-        """
-        return block(self.handle.client, self.handle.send(name, data, id=id))
-
-    def steps(self) -> list[StepItem]:
-        """Return the steps that the task keeps."""
-        return block(self.handle.client, self.handle.steps())
-
-    def edit(self, *, if_version: int | None = None, **changes: Unpack[TaskEdits]) -> TaskItem:
-        """Change the task while it waits; as `Client.edit`."""
-        return block(self.handle.client, self.handle.edit(if_version=if_version, **changes))
+    wait = _of_handle(TaskHandle.wait)
+    get = _of_handle(TaskHandle.get)
+    status = _of_handle(TaskHandle.status)
+    runs = _of_handle(TaskHandle.runs)
+    artifacts = _of_handle(TaskHandle.artifacts)
+    download = _of_handle(TaskHandle.download)
+    cancel = _of_handle(TaskHandle.cancel)
+    pause = _of_handle(TaskHandle.pause)
+    resume = _of_handle(TaskHandle.resume)
+    rerun = _of_handle(TaskHandle.rerun)
+    send = _of_handle(TaskHandle.send)
+    steps = _of_handle(TaskHandle.steps)
+    edit = _of_handle(TaskHandle.edit)
 
 
 class SyncClient:
