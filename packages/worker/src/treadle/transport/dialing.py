@@ -27,7 +27,7 @@ MAX_FRAME = 16 * 1024 * 1024
 """Bytes of a frame that is sent at most."""
 
 OPENING = 10.0
-"""Seconds that a server has for each step of the opening, unless the caller says otherwise."""
+"""Seconds that a server has for each step of the opening: the connection, and the greeting."""
 
 _CLOSE_TIMEOUT = 2.0
 """Seconds that the other end has to close its side too; one that stands still keeps nobody from ending."""
@@ -49,20 +49,20 @@ class _Connect(connect):
         return exc
 
 
-async def dial(way: Way, client: str | None, *, limit: float = OPENING) -> tuple[ClientConnection, dict[str, Any]]:
+async def dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[str, Any]]:
     """Open a socket at one server and greet; return it with what the server said of itself.
 
-    `limit` is in seconds, for the connection and for the greeting. Raises a `ProblemError` or `ProtocolMismatch` when a
-    Treadle server refuses for good, `SocketRefused` when somebody is there who doesn't open a websocket, or breaks it
-    off, so that plain HTTP may do, and `ConnectionFailed` when nobody answers, or not now.
+    Raises a `ProblemError` or `ProtocolMismatch` when a Treadle server refuses for good, `SocketRefused` when somebody
+    is there who doesn't open a websocket, or breaks it off, so that plain HTTP may do, and `ConnectionFailed` when
+    nobody answers, or not now.
     """
     try:
-        return await _dial(way, client, limit)
+        return await _dial(way, client)
     except Unauthorized as refused:
         raise way.explained(refused) from None
 
 
-async def _dial(way: Way, client: str | None, limit: float) -> tuple[ClientConnection, dict[str, Any]]:
+async def _dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[str, Any]]:
     url = way.url
     pinned: dict[str, Any] = {} if way.address is None else {"host": way.address}
     try:
@@ -73,7 +73,7 @@ async def _dial(way: Way, client: str | None, limit: float) -> tuple[ClientConne
             # filled a frame on their way there. A bound would break the connection at it, at each one anew.
             max_size=None,
             compression=None,
-            open_timeout=limit,
+            open_timeout=OPENING,
             close_timeout=_CLOSE_TIMEOUT,
             proxy=None if way.is_direct else True,
             **pinned,
@@ -81,7 +81,7 @@ async def _dial(way: Way, client: str | None, limit: float) -> tuple[ClientConne
     except InvalidStatus as error:
         raise _refusal(url, error) from None
     except TimeoutError:
-        raise SocketRefused(f"{url} did not open a websocket within {limit:.0f} s") from None
+        raise SocketRefused(f"{url} did not open a websocket within {OPENING:.0f} s") from None
     except (ConnectionResetError, BrokenPipeError) as error:
         raise SocketRefused(f"{url} opens no websocket: {error}") from None
     except OSError as error:
@@ -89,10 +89,10 @@ async def _dial(way: Way, client: str | None, limit: float) -> tuple[ClientConne
     except WebSocketException as error:
         raise SocketRefused(f"{url} opens no websocket: {error}") from None
     try:
-        return ws, await _greet(ws, client, limit)
+        return ws, await _greet(ws, client)
     except TimeoutError:
         ws.transport.abort()
-        raise SocketRefused(f"{url} opened a websocket and did not greet within {limit:.0f} s") from None
+        raise SocketRefused(f"{url} opened a websocket and did not greet within {OPENING:.0f} s") from None
     except ConnectionClosed:
         raise close_error(ws) or _broken_off(url, ws) from None
     except BaseException:
@@ -100,11 +100,11 @@ async def _dial(way: Way, client: str | None, limit: float) -> tuple[ClientConne
         raise
 
 
-async def _greet(ws: ClientConnection, client: str | None, limit: float) -> dict[str, Any]:
+async def _greet(ws: ClientConnection, client: str | None) -> dict[str, Any]:
     hello: dict[str, Any] = {"op": "hello", "n": 0, "protocol": PROTOCOL}
     if client is not None:
         hello["client"] = client
-    async with asyncio.timeout(limit):
+    async with asyncio.timeout(OPENING):
         await ws.send(to_json({"items": [hello]}), text=True)
         message = await ws.recv()
     for item in items_of(message):

@@ -46,6 +46,9 @@ _SAFE = frozenset({"GET", "PUT", "DELETE"})
 _NOT_REACHED = frozenset({401, 403, 404, 407, 503})
 """What a proxy answers that passed nothing on; after any other answer of a stranger the request may have been done."""
 
+TIMEOUT = 30.0
+"""Seconds that a connection may stand still, unless the request says otherwise."""
+
 log = logging.getLogger("treadle.http")
 
 
@@ -63,7 +66,6 @@ class HttpChannel:
         *,
         patience: float = 0.0,
         first_patience: float | None = None,
-        timeout: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._urls = shuffled(urls)
@@ -71,7 +73,6 @@ class HttpChannel:
         self._first_patience = patience if first_patience is None else first_patience
         self._has_answered = False
         self._waits = QuietLog(log)
-        self._timeout = timeout
         self._bearer = bearer_of(token)
         self._transport = transport
         # Without TLS no certificates are read.
@@ -142,7 +143,7 @@ class HttpChannel:
         options = {
             "params": _given(params),
             "headers": {**(headers or {}), **({"Content-Type": "application/json"} if body is not None else {})},
-            "timeout": self._timeout if timeout is None else timeout,
+            "timeout": TIMEOUT if timeout is None else timeout,
         }
         try:
             return await self._anywhere(method, path, options | _content(body), again=again)
@@ -229,7 +230,7 @@ class HttpChannel:
         self, way: Way, path: str, params: dict[str, Any] | None
     ) -> AsyncIterator[tuple[httpx.Response, str | None]]:
         # Compressed on the way it would be another length, and another digest.
-        options: dict[str, Any] = {"headers": {"Accept-Encoding": "identity"}, "timeout": self._timeout}
+        options: dict[str, Any] = {"headers": {"Accept-Encoding": "identity"}, "timeout": TIMEOUT}
         request = self._request(way, "GET", path, params=params, **options)
         async with _opened(self._client(direct=way.is_direct), request, way) as first:
             etag = first.headers.get("etag")
