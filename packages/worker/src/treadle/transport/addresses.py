@@ -13,10 +13,13 @@ def shuffled(urls: Sequence[str]) -> list[str]:
 
 def is_loopback(host: str | None) -> bool:
     """Return whether a URL's host is this machine, which no proxy stands before."""
-    if host == "localhost":
-        return True
+    return host == "localhost" or is_loopback_address(host or "")
+
+
+def is_loopback_address(address: str) -> bool:
+    """Return whether an IP address, with or without a scope, is a loopback one."""
     try:
-        return ipaddress.ip_address(host or "").is_loopback
+        return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return False
 

@@ -7,7 +7,6 @@ one that a server writes later is found.
 """
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 
 from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed, TreadleError, Unauthorized, problem_named
-from treadle.transport.addresses import is_loopback, unreachable
+from treadle.transport.addresses import is_loopback, is_loopback_address, unreachable
 
 if TYPE_CHECKING:
     from treadle.settings import Settings
@@ -185,14 +184,6 @@ def _clean(token: str, place: str) -> str:
     from treadle.settings import token_in
 
     return token_in(token, place)
-
-
-def is_loopback_address(address: str) -> bool:
-    """Return whether an IP address, with or without a scope, is a loopback one."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def _addresses(found: Iterable[tuple[object, object, object, object, tuple[object, ...]]]) -> list[str]:
