@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import httpx
@@ -148,7 +148,8 @@ class Executor:
 
     async def _keep(self) -> None:
         try:
-            async with self._resources() as resources, asyncio.TaskGroup() as group:
+            lifespan = nullcontext() if self._lifespan is None else self._lifespan()
+            async with lifespan as resources, asyncio.TaskGroup() as group:
                 self._runner = Runner(
                     self._tasks,
                     self._reporter,
@@ -176,14 +177,6 @@ class Executor:
         finally:
             await self._uploader.close()
             await self._link.close()
-
-    @asynccontextmanager
-    async def _resources(self) -> AsyncIterator[Any]:
-        if self._lifespan is None:
-            yield None
-        else:
-            async with self._lifespan() as resources:
-                yield resources
 
     async def _drain(self) -> None:
         self._runner.is_draining = True

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +81,7 @@ class Session:
         token: str | Bearer | None,
         *,
         on_push: Push,
-        on_connect: Callable[[], Awaitable[None]] | None = None,
+        on_connect: Callable[[], Coroutine[Any, Any, None]] | None = None,
         on_disconnect: Callable[[], None] | None = None,
         on_down: Callable[[TreadleError], None] | None = None,
         patience: float = 30.0,
@@ -264,7 +264,7 @@ class Session:
             async with asyncio.TaskGroup() as group:
                 helpers = [group.create_task(self._write(ws))]
                 if self._on_connect is not None:
-                    helpers.append(group.create_task(_run(self._on_connect)))
+                    helpers.append(group.create_task(self._on_connect()))
                 await self._read(ws)
                 for helper in helpers:
                     helper.cancel()
@@ -370,10 +370,6 @@ class Session:
 def _better(one: TreadleError, other: TreadleError) -> TreadleError:
     """Return what is more to go by: somebody who may be reached over plain HTTP, or else the later of the two."""
     return one if isinstance(one, SocketRefused) else other
-
-
-async def _run(hook: Callable[[], Awaitable[None]]) -> None:
-    await hook()
 
 
 def _too_large(size: int | None, most: int) -> PayloadTooLarge:
