@@ -8,7 +8,8 @@ import sys
 import threading
 from pathlib import Path
 
-from treadle import Context, MalformedPayload, Retry, task
+from treadle import Context, MalformedPayload, Pause, Retry, task
+from treadle.errors import StaleRun
 
 
 class Held:
@@ -179,3 +180,37 @@ def speaks_letters() -> None:
 @task(isolation="process", max_retries=0)
 def speaks_letters_in_a_process() -> None:
     print("Żółw é 😀")
+
+
+_left: list[tuple[threading.Event, threading.Thread, list[str]]] = []
+"""In a child process: a thread that a run has left behind, what lets it go on, and what it was told."""
+
+
+@task(isolation="process", max_retries=0)
+def leaves_a_thread(ctx: Context) -> None:
+    goes_on, said = threading.Event(), list[str]()
+
+    def late() -> None:
+        goes_on.wait()
+        ctx.log("late")
+        ctx.progress(0.5, "late")
+        ctx.spend(7)
+        for ask in (lambda: ctx.save({"late": True}), ctx.credentials, lambda: ctx.upload(b"late", name="late")):
+            try:
+                ask()
+            except StaleRun as error:
+                said.append(str(error))
+
+    thread = threading.Thread(target=late, daemon=True)
+    thread.start()
+    _left.append((goes_on, thread, said))
+
+
+@task(isolation="process", max_retries=0)
+def finds_a_thread(ctx: Context) -> list[str]:
+    goes_on, thread, said = _left.pop()
+    goes_on.set()
+    thread.join(20)
+    assert not thread.is_alive()
+    ctx.save({"its": "own"})
+    raise Pause("; ".join(said))

@@ -72,6 +72,27 @@ async def test_a_process_past_its_timeout_is_killed(client: Client, working: Any
     assert not jobs.lives(int(started.read_text()))
 
 
+async def test_what_a_run_has_left_behind_says_nothing_of_the_next_one_in_its_process(
+    client: Client, working: Any, until: Any
+) -> None:
+    async with working(jobs.leaves_a_thread, jobs.finds_a_thread, concurrency=1):
+        await (await jobs.leaves_a_thread.submit()).result(timeout=20)
+        handle = await jobs.finds_a_thread.submit()
+
+        async def is_paused() -> bool:
+            return await handle.status() == "paused"
+
+        await until(is_paused)
+
+    found = await handle.get()
+    assert found.checkpoint == {"its": "own"}
+    assert (found.progress, found.usage) == (None, None)
+    assert await client.logs(handle.id) == []
+    assert await handle.artifacts() == []
+    detail = (await handle.runs())[0].error or ""
+    assert detail.count("is over") == 3, detail
+
+
 async def test_a_cancelled_process_is_killed_at_once(client: Client, working: Any, tmp_path: Any, until: Any) -> None:
     """T5."""
     started = tmp_path / "pid"

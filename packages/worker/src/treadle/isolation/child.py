@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import NamedTemporaryFile
@@ -25,7 +26,7 @@ from treadle.isolation.copies import end_copy
 from treadle.isolation.lease_killer import end_group, kill_at_the_end
 from treadle.isolation.output import Output, captured, current
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Context, Credential, Done, Level, Saved, check_steps
+from treadle.tasks.context import Context, Credential, Done, Level, check_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending, completed, raised
 from treadle.tasks.registry import collect
@@ -46,12 +47,9 @@ class ParentLink:
         self._sock = sock
         self._writing = threading.Lock()
         self.runs: SimpleQueue[pipes.Message] = SimpleQueue()
-        self.saves: SimpleQueue[pipes.Message] = SimpleQueue()
-        self.uploads: SimpleQueue[pipes.Message] = SimpleQueue()
-        self.credentials: SimpleQueue[pipes.Message] = SimpleQueue()
-        self._asking = threading.Lock()
-        self._asked = 0
-        self._answers: SimpleQueue[pipes.Message] = SimpleQueue()
+        self._numbers = count()
+        self._asked: dict[int, SimpleQueue[pipes.Message]] = {}
+        """Where who asked waits for the answer."""
         self.running: Running | None = None
         threading.Thread(target=self._read, name="treadle-parent", daemon=True).start()
 
@@ -61,17 +59,20 @@ class ParentLink:
         with self._writing:
             self._sock.sendall(data)
 
-    def ask(self, method: str, *args: Any) -> Any:
-        """Have the worker call a method of the run's port, and block until it has answered; one call at a time.
+    def ask(self, run: list[Any], method: str, *args: Any) -> Any:
+        """Have the worker call a method of the run's port, and block until it has answered.
 
-        Raises a `ProblemError`, and `BadValue` for whatever else it was.
+        Raises a `ProblemError`, as `StaleRun` for a run that is over, `ConnectionFailed`, and `BadValue` for whatever
+        else it was.
         """
-        with self._asking:
-            self._asked += 1
-            self.send({"ask": self._asked, "method": method, "args": args})
-            answer = self._answers.get()
+        number, answered = next(self._numbers), SimpleQueue[pipes.Message]()
+        self._asked[number] = answered
+        self.send({"ask": number, "of": run, "method": method, "args": args})
+        answer = answered.get()
         if "problem" in answer:
             raise error_for(Problem.model_validate(answer["problem"]))
+        if "failed" in answer:
+            raise ConnectionFailed(answer["failed"])
         if "bad" in answer:
             raise BadValue(answer["bad"])
         return answer["ok"]
@@ -82,14 +83,8 @@ class ParentLink:
                 message = pipes.receive(self._sock)
                 if "run" in message:
                     self.runs.put(message)
-                elif "credential" in message:
-                    self.credentials.put(message)
                 elif "answered" in message:
-                    self._answers.put(message)
-                elif "saved" in message:
-                    self.saves.put(message)
-                elif "uploaded" in message:
-                    self.uploads.put(message["uploaded"])
+                    self._asked.pop(message["answered"]).put(message)
                 elif self.running is not None:
                     self.running.stop()
         except (EOFError, OSError):
@@ -98,59 +93,55 @@ class ParentLink:
 
 
 class ParentPort:
-    """A context's port that leads to the worker."""
+    """A context's port that leads to the worker.
+
+    All that is said names its run: a thread that outlives its own may speak while the next one runs here.
+    """
 
     def __init__(self, parent: ParentLink, run: list[Any]) -> None:
         self._parent = parent
         self._run = run
 
+    def _tell(self, method: str, *args: Any) -> None:
+        self._parent.send({"tell": method, "of": self._run, "args": args})
+
+    def _ask(self, method: str, *args: Any) -> Any:
+        return self._parent.ask(self._run, method, *args)
+
     def progress(self, share: float | None, message: str | None) -> None:
         """Send the worker how far the run is: a share from 0 to 1, a message, or None for what isn't said."""
-        self._parent.send({"progress": [share, message]})
+        self._tell("progress", share, message)
 
     def log(self, message: str, level: Level) -> None:
         """Send the worker a line for the task's log, as it is; whoever calls has cleaned it."""
-        self._parent.send({"log": [message, level]})
+        self._tell("log", message, level)
 
     def spend(self, total: float) -> None:
         """Send what the run has used in all."""
-        self._parent.send({"spend": total})
+        self._tell("spend", total)
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
         """Send a checkpoint and block until it is stored, in async code too: nothing else runs here.
 
         Raises the `ProblemError` that it is refused with, and `BadValue` for one that can't be kept.
         """
-        self._parent.send({"save": checkpoint})
-        answer = self._parent.saves.get()
-        if (problem := answer["saved"]) is not None:
-            raise error_for(Problem.model_validate(problem))
-        if "bad" in answer:
-            raise BadValue(answer["bad"])
-        return Saved()
+        return Done(self._ask("save", checkpoint))
 
     def credentials(self) -> Awaitable[str]:
         """Ask for a credential of the run and block until it is there. Raises a `ProblemError`, as `StaleRun`."""
-        self._parent.send({"credential": True})
-        answer = self._parent.credentials.get()
-        while answer["of"] != self._run:
-            # It was asked for by a thread of a task that has ended without it.
-            answer = self._parent.credentials.get()
-        if (problem := answer.get("problem")) is not None:
-            raise error_for(Problem.model_validate(problem))
-        return Credential(answer["credential"])
+        return Credential(self._ask("credentials"))
 
     def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
         """Read the steps that the task keeps, and block until they are there."""
-        return Done(self._parent.ask("kept_steps"))
+        return Done(self._ask("kept_steps"))
 
     def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
         """Keep a step, and block until it is stored."""
-        return Done(self._parent.ask("keep_step", step))
+        return Done(self._ask("keep_step", step))
 
     def receive(self, step: dict[str, Any]) -> Awaitable[dict[str, Any] | None]:
         """Receive a message by a step; blocks until it is known whether one waits."""
-        return Done(self._parent.ask("receive", step))
+        return Done(self._ask("receive", step))
 
     def upload(self, content: Content) -> Uploading:
         """Have the worker, which has the token, upload a file, and block until it is stored, in async code too.
@@ -158,15 +149,8 @@ class ParentPort:
         Raises the `ProblemError` that it is refused with, and `ConnectionFailed`, with what else went wrong.
         """
         with _on_disk(content.data) as path:
-            self._parent.send(
-                {"upload": {"path": str(path), "name": content.name, "content_type": content.content_type}}
-            )
-            answer = self._parent.uploads.get()
-        if "problem" in answer:
-            raise error_for(Problem.model_validate(answer["problem"]))
-        if "error" in answer:
-            raise ConnectionFailed(answer["error"])
-        return Uploading(ArtifactItem.model_validate(answer["item"]))
+            item = self._ask("upload_file", str(path), content.name, content.content_type)
+        return Uploading(ArtifactItem.model_validate(item))
 
 
 @contextmanager

@@ -363,13 +363,6 @@ class Done(Generic[R]):
         return self._value
 
 
-class Saved:
-    """A checkpoint that is stored already: awaiting it does nothing."""
-
-    def __await__(self) -> Generator[Any, None, None]:
-        yield from ()
-
-
 class Credential(str):
     """A credential that is at hand. Awaiting it gives itself, so that code of every kind may write the same."""
 

@@ -15,7 +15,7 @@ from treadle.errors import InvalidArguments
 from treadle.settings import Settings, split_urls
 from treadle.tasks import endings
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Context, Credential, Done, Level, Saved, check_steps
+from treadle.tasks.context import Context, Credential, Done, Level, check_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.dependencies import payload_of
 from treadle.tasks.endings import Ending
@@ -169,7 +169,7 @@ class _InlinePort:
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
         self.reports.append({"kind": "checkpoint", "checkpoint": checkpoint})
-        return Saved()
+        return Done(None)
 
     def upload(self, content: Content) -> Uploading:
         return Uploading(self._upload(content))

@@ -6,18 +6,19 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from treadle import logs, tracing
 from treadle.clock import monotonic
 from treadle.encryption.codec import Codec
 from treadle.errors import (
     BadValue,
+    ConnectionFailed,
     DefinitionError,
     EncryptionError,
     PayloadTooLarge,
     ProblemError,
+    StaleRun,
     TreadleError,
     ValidationFailed,
     problem_named,
@@ -40,7 +41,7 @@ from treadle.wire.log_lines import bound_now
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Leases
 from treadle.worker.middleware import Middleware, RaisedInProcess, chained
-from treadle.worker.ports import LoopPort, MiddlewarePort, ThreadPort
+from treadle.worker.ports import LoopPort, MiddlewarePort, ProcessPort, ThreadPort
 from treadle.worker.reports import Reporter
 from treadle.worker.room import Ended, Room
 from treadle.worker.steps import StepKeeper
@@ -49,6 +50,8 @@ from treadle.worker.timing import Timing
 from treadle.worker.uploads import Uploader
 
 log: logging.Logger = logging.getLogger("treadle.worker")
+
+AnyPort = TypeVar("AnyPort", bound=LoopPort)
 
 STUBBORN = 5.0
 """Seconds that a coroutine gets to end after its timeout cancelled it; then the timeout is reported, come what may."""
@@ -152,7 +155,7 @@ class Caller:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.reporter.line, run, message, level)
 
-    def _port(self, kind: type[LoopPort], held: Held) -> LoopPort:
+    def _port(self, kind: type[AnyPort], held: Held) -> AnyPort:
         return kind(
             held, self.reporter, self.leases, self.credentials, save=self.save, upload=self.upload, steps=self._steps
         )
@@ -287,6 +290,7 @@ class Caller:
         if held.stop is not None:
             # It was told to stop while the child was being started.
             stop()
+        port = self._port(ProcessPort, held)
         is_sound = False
         try:
             message: dict[str, Any] = {"run": held.claim, "origin": origin, "urls": self.credentials.urls}
@@ -297,7 +301,7 @@ class Caller:
                 message["logs"] = log_of_this
             if self._captures_output:
                 message["output"] = logging.getLogger().level
-            ending = await child.run(message, lambda sender, said: self._from_child(held, timing, sender, said))
+            ending = await child.run(message, partial(self._from_child, port, held, timing))
             is_sound = held.stop is None
         except ChildDied as died:
             if held.has_target and monotonic() >= held.last_moment:
@@ -318,55 +322,28 @@ class Caller:
         if held.kill == child.kill:
             child.kill()
 
-    def _from_child(self, held: Held, timing: Timing, child: Child, message: dict[str, Any]) -> None:
-        port = self._port(LoopPort, held)
+    def _from_child(self, port: ProcessPort, held: Held, timing: Timing, child: Child, message: dict[str, Any]) -> None:
         if "begun" in message:
             timing.begin()
-        elif "progress" in message:
-            port.progress(*message["progress"])
-        elif "log" in message:
-            port.log(*message["log"])
-        elif "spend" in message:
-            port.spend(message["spend"])
-        elif "save" in message:
-            self._group.create_task(self._save_for(held, child, message["save"]))
-        elif "upload" in message:
-            self._group.create_task(self._upload_for(held, child, message["upload"]))
-        elif "credential" in message:
-            self._group.create_task(self._show_to(held, child))
         elif "ask" in message:
-            self._group.create_task(self._answer(port, child, message))
+            self._group.create_task(self._answer(port, held, child, message))
+        elif message["of"] == [*held.key]:
+            getattr(port, message["tell"])(*message["args"])
 
-    async def _answer(self, port: LoopPort, child: Child, message: dict[str, Any]) -> None:
-        """Answer what a child asks of its steps."""
+    async def _answer(self, port: ProcessPort, held: Held, child: Child, message: dict[str, Any]) -> None:
+        """Answer what a child asks for; of a run that has left a thread behind, that it is over."""
         answer: dict[str, Any] = {"answered": message["ask"]}
         try:
+            if message["of"] != [*held.key]:
+                task_id, run_id = message["of"]
+                raise StaleRun(problem_named("stale-run", f"run {run_id} of task {task_id} is over"))
             answer["ok"] = await getattr(port, message["method"])(*message["args"])
         except ProblemError as error:
             answer["problem"] = error.problem.model_dump(mode="json")
+        except ConnectionFailed as error:
+            answer["failed"] = str(error)
         except TreadleError as error:
             answer["bad"] = str(error)
-        child.send(answer)
-
-    async def _save_for(self, held: Held, child: Child, checkpoint: Any) -> None:
-        try:
-            await self.save(held, checkpoint)
-        except BadValue as error:
-            child.send({"saved": None, "bad": str(error)})
-        except ProblemError as error:
-            child.send({"saved": error.problem.model_dump(mode="json")})
-        else:
-            child.send({"saved": None})
-
-    async def _show_to(self, held: Held, child: Child) -> None:
-        answer: dict[str, Any] = {"of": held.key, "credential": None}
-        try:
-            answer["credential"] = await self.credentials.of(held)
-        except TreadleError as error:
-            problem = (
-                error.problem if isinstance(error, ProblemError) else problem_named("internal-server-error", str(error))
-            )
-            answer["problem"] = problem.model_dump(mode="json")
         child.send(answer)
 
     async def save(self, held: Held, checkpoint: Any) -> None:
@@ -375,17 +352,6 @@ class Caller:
             await self.reporter.confirm({**held.ref, "kind": "checkpoint", "checkpoint": checkpoint})
         except (PayloadTooLarge, ValidationFailed, EncryptionError) as error:
             raise BadValue(f"checkpoint: {error}") from None
-
-    async def _upload_for(self, held: Held, child: Child, wanted: dict[str, str]) -> None:
-        content = Content(Path(wanted["path"]), wanted["name"], wanted["content_type"])
-        try:
-            item = await self.upload(held, content)
-        except ProblemError as error:
-            child.send({"uploaded": {"problem": error.problem.model_dump(mode="json")}})
-        except (TreadleError, OSError) as error:
-            child.send({"uploaded": {"error": str(error)}})
-        else:
-            child.send({"uploaded": {"item": item.model_dump(mode="json")}})
 
     async def upload(self, held: Held, content: Content) -> ArtifactItem:
         """Upload an artifact; raise `StaleRun`, with nothing stored, as soon as the run is known to be lost."""

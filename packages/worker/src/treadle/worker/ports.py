@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
-from treadle.errors import InvalidArguments
+from treadle.errors import ConnectionFailed, InvalidArguments, ProblemError, TreadleError
 from treadle.ids import RunKey
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Done, Level, Saved
+from treadle.tasks.context import Done, Level
 from treadle.wire.artifacts import ArtifactItem
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Leases
@@ -107,6 +108,22 @@ class MiddlewarePort(LoopPort):
         raise InvalidArguments(_NO_STEPS)
 
 
+class ProcessPort(LoopPort):
+    """The same for code in a child process, which says by their names what of this it wants to be called."""
+
+    async def upload_file(self, path: str, name: str, content_type: str) -> ArtifactItem:
+        """Upload an artifact that the child has in a file: what goes through the pipe is small.
+
+        Raises a `ProblemError`, and `ConnectionFailed` for whatever else went wrong.
+        """
+        try:
+            return await self._uploading(self._held, Content(Path(path), name, content_type))
+        except ProblemError:
+            raise
+        except (TreadleError, OSError) as error:
+            raise ConnectionFailed(str(error)) from None
+
+
 class ThreadPort(LoopPort):
     """The same for code in a thread: everything is handed to the loop, and saving blocks."""
 
@@ -128,8 +145,7 @@ class ThreadPort(LoopPort):
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
         """Store a checkpoint."""
-        asyncio.run_coroutine_threadsafe(self._saving(self._held, checkpoint), self._loop).result()
-        return Saved()
+        return Done(asyncio.run_coroutine_threadsafe(self._saving(self._held, checkpoint), self._loop).result())
 
     def upload(self, content: Content) -> Uploading:
         """Upload an artifact."""
