@@ -6,13 +6,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from treadle.client.requests import Requester
+from treadle.client.requests import Requester, query_of, tasks_path
 from treadle.encryption.fields import sealed_words
 from treadle.errors import TaskNotFound, ValidationFailed
 from treadle.values import plain_request
 from treadle.wire.bulk import BulkResult
 from treadle.wire.filters import TaskFilter
-from treadle.wire.names import path_part
 from treadle.wire.transitions import Action
 
 _MOST_NAMED = 10_000
@@ -35,8 +34,8 @@ async def parted(client: Requester, which: dict[str, Any]) -> list[dict[str, Any
     ids, wanted = which.get("ids"), which.get("filter")
     if isinstance(ids, list) and wanted is None:
         encrypted, plain = await _named(client, list(dict.fromkeys(map(str, ids))))
-    elif ids is None and (params := _params(wanted)) is not None:
-        encrypted, plain = await _meant(client, params)
+    elif ids is None and (meant := _filter(wanted)) is not None:
+        encrypted, plain = await _meant(client, meant)
     else:
         return [sealed]
     return [*_portions(sealed, encrypted), *_portions(which, plain)]
@@ -70,19 +69,17 @@ async def _named(client: Requester, ids: list[str]) -> tuple[list[str], list[str
     return [one for one in ids if not found[one]], [one for one in ids if found[one]]
 
 
-def _params(wanted: object) -> dict[str, Any] | None:
-    """Return a filter as a list of tasks takes it; None for what is none."""
+def _filter(wanted: object) -> TaskFilter | None:
     try:
-        params = TaskFilter.model_validate(wanted).model_dump(mode="json", exclude_none=True)
+        return TaskFilter.model_validate(wanted)
     except ValidationError:
         return None
-    return {**params, **({"status": ",".join(params["status"])} if "status" in params else {})}
 
 
-async def _meant(client: Requester, params: dict[str, Any]) -> tuple[list[str], list[str]]:
+async def _meant(client: Requester, wanted: TaskFilter) -> tuple[list[str], list[str]]:
     """Return which of the tasks that a filter means are encrypted, and which plain."""
-    room = params.pop("room", None)
-    path = "/v1/tasks" if room is None else f"/v1/rooms/{path_part(room)}/tasks"
+    params = query_of(wanted)
+    path = tasks_path(params.pop("room", None))
     encrypted: list[str] = []
     plain: list[str] = []
     cursor: dict[str, str] = {}

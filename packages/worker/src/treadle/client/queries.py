@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from treadle.client.requests import Listing, Requester
+from treadle.client.requests import Listing, Requester, query_of, tasks_path
 from treadle.encryption.fields import opened_task
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.filters import TaskFilter
@@ -55,9 +55,7 @@ class Queries(Requester):
 
         statuses = [status] if isinstance(status, str) else status
         wanted = parse(where) if isinstance(where, str) else where
-        params = wanted.model_dump(mode="json", exclude_none=True)
-        if "status" in params:
-            params["status"] = ",".join(params["status"])
+        params = query_of(wanted)
         named = {
             "status": ",".join(statuses) if statuses else None,
             "job": job,
@@ -68,8 +66,7 @@ class Queries(Requester):
             "text": text,
         }
         params |= {name: value for name, value in named.items() if value is not None}
-        room = room or params.pop("room", None)
-        path = "/v1/tasks" if room is None else f"/v1/rooms/{path_part(room)}/tasks"
+        path = tasks_path(room or params.pop("room", None))
         return self._list(TaskItem, path, limit, offset, params=params, by_cursor=True, opened=opened_task)
 
     def jobs(self, room: str = "@global", *, limit: int | None = None, offset: int = 0) -> Listing[JobItem]:

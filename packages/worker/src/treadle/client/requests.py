@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from treadle.encryption.fields import opened_task
 from treadle.encryption.sealer import Sealer
 from treadle.wire.fields import Model
+from treadle.wire.filters import TaskFilter
+from treadle.wire.names import path_part
 from treadle.wire.pages import Page
 from treadle.wire.tasks import TaskItem
 
@@ -20,6 +22,17 @@ _PAGE = 50
 
 _PAGES = 500
 """Items of each page when all are read: as many as the server gives at once."""
+
+
+def query_of(wanted: TaskFilter) -> dict[str, Any]:
+    """Return a filter as the parameters of a list of tasks."""
+    params = wanted.model_dump(mode="json", exclude_none=True)
+    return {name: ",".join(value) if name == "status" else value for name, value in params.items()}
+
+
+def tasks_path(room: str | None) -> str:
+    """Return where the tasks of a room, or of all, are listed."""
+    return "/v1/tasks" if room is None else f"/v1/rooms/{path_part(room)}/tasks"
 
 
 def task_of(sealer: Sealer, answer: dict[str, Any]) -> TaskItem:
