@@ -28,7 +28,8 @@ TreadleError
 │   ├── DependencyCycle         422 dependency-cycle
 │   ├── TooManyRequests         429 too-many-requests
 │   ├── InternalJobNotConfigured 503 internal-job-not-configured
-│   └── NoSuchRoute             404 not-found
+│   ├── NoSuchRoute             404 not-found
+│   └── MethodNotAllowed        405 method-not-allowed
 └── StoreUnavailable            503 store-unavailable: the database does not answer
     └── DatabaseIsNewer         503 store-unavailable: a newer server has migrated it
 """
@@ -233,6 +234,12 @@ class NoSuchRoute(Refused):
     """No such route."""
 
     problem = "not-found"
+
+
+class MethodNotAllowed(Refused):
+    """The route exists, with other methods."""
+
+    problem = "method-not-allowed"
 
 
 class StoreUnavailable(TreadleError):

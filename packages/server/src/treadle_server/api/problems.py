@@ -2,6 +2,7 @@
 
 import html
 import math
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import orjson
@@ -9,16 +10,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from treadle.wire.problems import PROBLEMS, ProblemType
-from treadle_server.errors import TreadleError, Unauthorized
-from treadle_server.operations.problems import problem_body, sendable
+from treadle.wire.problems import ProblemType
+from treadle_server.errors import MethodNotAllowed, NoSuchRoute, TreadleError, Unauthorized, ValidationFailed
+from treadle_server.operations.problems import problem_body
 
 MEDIA_TYPE = "application/problem+json"
 
 
-def problem_response(error: TreadleError, request: Request) -> Response:
+def problem_response(error: TreadleError, request: Request, headers: Mapping[str, str] | None = None) -> Response:
     """Return the answer that says what went wrong: the problem, its status, and `Retry-After` if it has one."""
-    headers = {}
+    headers = dict(headers or {})
     if error.retry_after is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after))
     if isinstance(error, Unauthorized):
@@ -27,36 +28,23 @@ def problem_response(error: TreadleError, request: Request) -> Response:
     return Response(orjson.dumps(body, default=str), error.type.status, headers, MEDIA_TYPE)
 
 
-def _named(kind: ProblemType, detail: str, request: Request, headers: dict[str, str] | None = None) -> Response:
-    body = {
-        "type": kind.uri,
-        "title": kind.title,
-        "status": kind.status,
-        "detail": sendable(detail),
-        "instance": sendable(request.url.path),
-    }
-    return Response(orjson.dumps(body), kind.status, headers, MEDIA_TYPE)
-
-
-def defect(request: Request) -> Response:
-    """Return the answer to a request that the server failed at: 500."""
-    return _named(PROBLEMS["internal-server-error"], "the server failed; its log has the traceback", request)
-
-
 async def on_http_exception(request: Request, error: Exception) -> Response:
     """Say as a problem what the router itself refuses: no such route, or not with this method."""
     assert isinstance(error, HTTPException)
-    headers = dict(error.headers or {})
+    headers = error.headers or {}
+    refused: TreadleError
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = headers.get("Allow", "")
-        detail = f"{request.method} is not a method of {request.url.path}; use {allowed}"
-        return _named(PROBLEMS["method-not-allowed"], detail, request, headers)
-    if error.status_code == HTTPStatus.NOT_FOUND:
+        refused = MethodNotAllowed(f"{request.method} is not a method of {request.url.path}; use {allowed}")
+    elif error.status_code == HTTPStatus.NOT_FOUND:
         # What a path is parted by may stand in no name of it, not percent-encoded either.
         parts = b"%2f" in request.scope.get("raw_path", b"").lower()
-        detail = f"there is no route {request.url.path}" + (": a name in a path holds no '/'" if parts else "")
-        return _named(PROBLEMS["not-found"], detail, request, headers)
-    return _named(PROBLEMS["validation-error"], error.detail, request, headers)
+        refused = NoSuchRoute(
+            f"there is no route {request.url.path}" + (": a name in a path holds no '/'" if parts else "")
+        )
+    else:
+        refused = ValidationFailed(error.detail)
+    return problem_response(refused, request, headers)
 
 
 def page(kind: ProblemType) -> Response:

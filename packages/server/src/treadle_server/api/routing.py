@@ -20,7 +20,7 @@ from treadle_server.api import body
 from treadle_server.api.call import SEVERAL, Call
 from treadle_server.api.connected import ClientGone
 from treadle_server.api.endpoint import Endpoint
-from treadle_server.api.problems import defect, problem_response
+from treadle_server.api.problems import problem_response
 from treadle_server.authorization.authorization import check_row, check_user
 from treadle_server.authorization.narrowing import narrowed
 from treadle_server.engine.commands.jobs import check_room
@@ -97,7 +97,7 @@ def _dispatch(of_path: dict[str, Endpoint], ctx: OperationContext) -> Callable[[
                 return Response(status_code=CLIENT_CLOSED_REQUEST)
             except Exception:
                 log.exception("%s %s failed", request.method, request.url.path)
-                return defect(request)
+                return problem_response(TreadleError("the server failed; its log has the traceback"), request)
 
     return dispatch
 

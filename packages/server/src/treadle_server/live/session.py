@@ -12,7 +12,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from treadle.wire.frames import PROTOCOL, Hello
 from treadle.wire.ids import TaskId, is_uuid
 from treadle.wire.log_lines import bound
-from treadle.wire.problems import PROBLEMS
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER
 from treadle_server import __version__
 from treadle_server.access.checks import visibility_of
@@ -284,13 +283,7 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
     except Exception:
         with bound(session=session.number, request=request.n, **_named_by(session, request)):
             log.exception("op %s failed", request.op)
-        kind = PROBLEMS["internal-server-error"]
-        problem = {
-            "type": kind.uri,
-            "title": kind.title,
-            "status": kind.status,
-            "detail": "the server's log has the traceback",
-        }
+        problem = problem_body(TreadleError("the server's log has the traceback"))
         session.outbox.put(dumps({"re": request.n, "problem": problem}))
 
 
