@@ -150,6 +150,7 @@ class Access:
         return kept.principal
 
     async def _read(self, digest: bytes) -> _Cached:
+        revoked = self.revoked
         async with self._store.read() as connection:
             row = (await connection.execute(select(tokens).where(tokens.c.digest == digest))).first()
         if row is None or row.revoked_at is not None:
@@ -162,7 +163,10 @@ class Access:
             self._kept.clear()
         scopes = frozenset(orjson.loads(row.scopes)) or None
         principal = Principal(row.user, row.superuser, scopes, expires_at=row.expires_at)
-        kept = self._kept[digest] = _Cached(principal, time.monotonic())
+        kept = _Cached(principal, time.monotonic())
+        if self.revoked is revoked:
+            # Else it may have been read before it was revoked.
+            self._kept[digest] = kept
         return kept
 
     async def make(self, wanted: TokenCreate) -> tuple[Row[tuple[object, ...]], str]:
