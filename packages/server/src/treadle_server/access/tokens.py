@@ -75,7 +75,7 @@ class Access:
         if self._settings.auth == "none" or await self._is_superuser(_read(path)):
             return
         name = f"local-{socket.gethostname()}"[:64]
-        _, token = await self._make(name, user="admin", superuser=True)
+        _, token = await self.issue(name, user="admin", superuser=True)
         _write(path, token)
 
     async def _is_superuser(self, token: str | None) -> bool:
@@ -180,7 +180,7 @@ class Access:
         if scopes and wanted.superuser:
             raise ValidationFailed("scopes: a superuser has all of them; leave them out, or leave out superuser")
         superuser = wanted.superuser or EVERYTHING in (scopes or ())
-        return await self._make(
+        return await self.issue(
             wanted.name,
             user=wanted.name,
             superuser=superuser,
@@ -188,15 +188,19 @@ class Access:
             expires_at=expires_at,
         )
 
-    async def _make(
+    async def issue(
         self,
         name: str,
         *,
         user: str,
-        superuser: bool,
+        superuser: bool = False,
         scopes: tuple[str, ...] | None = None,
         expires_at: datetime | None = None,
     ) -> tuple[Row[tuple[object, ...]], str]:
+        """Make a token of a user, with these scopes, and return its row and its secret; what is given is not checked.
+
+        Raises `StoreUnavailable`.
+        """
         token = f"tdl_{secrets.token_urlsafe(32)}"
         values = {
             "id": str(uuid7()),

@@ -1,17 +1,10 @@
 """What executors show to the server: a token of their own, which reports of runs and does nothing else, for a while."""
 
-import secrets
 from datetime import datetime, timedelta
-
-import orjson
-from sqlalchemy import insert
-from uuid_utils import uuid7
 
 from treadle.wire.names import INTERNAL
 from treadle_server.access.rights import WORKER_ID
-from treadle_server.access.tokens import digest_of
 from treadle_server.operations.context import OperationContext
-from treadle_server.store.tables import tokens
 
 MARGIN = timedelta(minutes=1)
 """How long a token outlives the last run that it was given to: its last report may still be on its way."""
@@ -33,22 +26,9 @@ class InternalToken:
         now = self._ctx.now()
         if self._fresh_until is None or now >= self._fresh_until:
             longest = timedelta(seconds=self._ctx.settings.internal_task_timeout_seconds)
-            self._secret = await self._make(now, now + 2 * longest + MARGIN)
+            expires_at = now + 2 * longest + MARGIN
+            _, self._secret = await self._ctx.access.issue(
+                "executors", user=INTERNAL, scopes=SCOPES, expires_at=expires_at
+            )
             self._fresh_until = now + longest
         return self._secret
-
-    async def _make(self, now: datetime, expires_at: datetime) -> str:
-        secret = f"tdl_{secrets.token_urlsafe(32)}"
-        values = {
-            "id": str(uuid7()),
-            "name": "executors",
-            "user": INTERNAL,
-            "digest": digest_of(secret),
-            "superuser": False,
-            "scopes": orjson.dumps(SCOPES).decode(),
-            "created_at": now,
-            "expires_at": expires_at,
-        }
-        async with self._ctx.engine.store.write() as tx:
-            await tx.connection.execute(insert(tokens), values)
-        return secret
