@@ -7,23 +7,17 @@ from starlette.responses import Response
 from treadle_server.api.answers import answer
 from treadle_server.api.call import MOST_PER_PAGE, Call
 from treadle_server.engine.commands import ReportRun
-from treadle_server.operations.encode import log_data, page_data, run_data
+from treadle_server.operations.encode import page_data
 from treadle_server.operations.reading import shown_after
 from treadle_server.operations.reporting import from_body
-from treadle_server.operations.runs import reclaim_run, shown_events
-from treadle_server.store.read import logs as read_logs
-from treadle_server.store.read import runs as read_runs
-from treadle_server.store.read import tasks as read_tasks
+from treadle_server.operations.runs import reclaim_run, shown_events, shown_logs, shown_runs
 
 
 async def list_of_task(call: Call) -> Response:
     """List the task's runs, the first one first; the last may be open. Up to 500 unless `limit` says otherwise."""
     limit, offset = call.limit(MOST_PER_PAGE), call.offset()
-    async with call.ctx.engine.store.read() as connection:
-        task = await read_tasks.get(connection, call.task_id)
-        found = await read_runs.of_task(connection, task)
-    items = [run_data(run) for run in found[offset : offset + limit]]
-    return answer(page_data(items, len(found), limit, offset))
+    found = await shown_runs(call.ctx, call.task_id)
+    return answer(page_data(found[offset : offset + limit], len(found), limit, offset))
 
 
 async def events_of_task(call: Call) -> Response:
@@ -38,10 +32,8 @@ async def events_of_task(call: Call) -> Response:
 
 async def logs_of_task(call: Call) -> Response:
     """Give the last 1,000 lines that the task's code logged, the first one first."""
-    async with call.ctx.engine.store.read() as connection:
-        task = await read_tasks.get(connection, call.task_id)
-        lines = await read_logs.of_task(connection, task.seq)
-    return answer({"items": [log_data(line) for line in lines], "total": len(lines), "limit": 1000, "offset": 0})
+    lines = await shown_logs(call.ctx, call.task_id)
+    return answer({"items": lines, "total": len(lines), "limit": 1000, "offset": 0})
 
 
 def report(kind: str) -> Callable[[Call], Awaitable[Response]]:

@@ -23,21 +23,18 @@ from treadle_server.live.session import Op, Reply, Session
 from treadle_server.operations import values
 from treadle_server.operations.bulk import Edits, bulk, bulk_edit
 from treadle_server.operations.editing import edit_task
-from treadle_server.operations.encode import log_data, receipt_data, run_data, whoami_data
+from treadle_server.operations.encode import receipt_data, whoami_data
 from treadle_server.operations.flows import shown_flow
 from treadle_server.operations.jobs import patch_job, register_job, shown_job
 from treadle_server.operations.limits import set_limit, shown_limits
 from treadle_server.operations.problems import problem_body
 from treadle_server.operations.reading import shown_after, shown_submitted, shown_task
-from treadle_server.operations.runs import shown_events
+from treadle_server.operations.runs import shown_events, shown_logs, shown_runs
 from treadle_server.operations.schedules import steer_schedule
 from treadle_server.operations.steering import steer_task
 from treadle_server.operations.steps import kept_steps, send_message
 from treadle_server.operations.submitting import MOST_TASKS, PlainTask, plain_tasks, submit_each, submit_many
 from treadle_server.operations.windows import frozen
-from treadle_server.store.read import logs as read_logs
-from treadle_server.store.read import runs as read_runs
-from treadle_server.store.read import tasks as read_tasks
 
 
 class SubmitPlain(Request):
@@ -209,18 +206,13 @@ async def get(session: Session, fields: dict[str, Any]) -> Reply:
 async def runs(session: Session, fields: dict[str, Any]) -> Reply:
     """Give a task's runs, first to last, each as `RunItem`. Raises `TaskNotFound`."""
     task_id = TaskId(values.validate(One, fields).id)
-    async with session.live.ctx.engine.store.read() as connection:
-        found = await read_runs.of_task(connection, await read_tasks.get(connection, task_id))
-    return Reply({"items": [run_data(run) for run in found]})
+    return Reply({"items": await shown_runs(session.live.ctx, task_id)})
 
 
 async def logs(session: Session, fields: dict[str, Any]) -> Reply:
     """Give the last 1,000 lines of a task, each as `LogItem`. Raises `TaskNotFound`."""
     task_id = TaskId(values.validate(One, fields).id)
-    async with session.live.ctx.engine.store.read() as connection:
-        task = await read_tasks.get(connection, task_id)
-        lines = await read_logs.of_task(connection, task.seq)
-    return Reply({"items": [log_data(line) for line in lines]})
+    return Reply({"items": await shown_logs(session.live.ctx, task_id)})
 
 
 async def history(session: Session, fields: dict[str, Any]) -> Reply:

@@ -1,4 +1,4 @@
-"""What became of a task's runs, and leases that are asked for again."""
+"""What became of a task's runs, what they logged, and leases that are asked for again."""
 
 from typing import Any
 
@@ -11,13 +11,29 @@ from treadle_server.engine.commands import Beat
 from treadle_server.engine.commands.reports import check_reach
 from treadle_server.errors import StaleRun, WorkerNotFound
 from treadle_server.operations.context import OperationContext
-from treadle_server.operations.encode import happening_data
+from treadle_server.operations.encode import happening_data, log_data, run_data
 from treadle_server.operations.encode_claims import taken_until_data
 from treadle_server.operations.reading import read_task
+from treadle_server.store.read import logs as read_logs
 from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import steps as read_steps
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.history import happenings
+
+
+async def shown_runs(ctx: OperationContext, task_id: TaskId) -> list[dict[str, Any]]:
+    """Return the task's runs as `RunItem`, the first one first. Raises `TaskNotFound`."""
+    async with ctx.engine.store.read() as connection:
+        found = await read_runs.of_task(connection, await read_tasks.get(connection, task_id))
+    return [run_data(run) for run in found]
+
+
+async def shown_logs(ctx: OperationContext, task_id: TaskId) -> list[dict[str, Any]]:
+    """Return the last 1,000 lines that the task's code logged as `LogItem`. Raises `TaskNotFound`."""
+    async with ctx.engine.store.read() as connection:
+        task = await read_tasks.get(connection, task_id)
+        lines = await read_logs.of_task(connection, task.seq)
+    return [log_data(line) for line in lines]
 
 
 async def shown_events(ctx: OperationContext, task_id: TaskId) -> list[dict[str, Any]]:
