@@ -39,6 +39,11 @@ class Call:
         return value
 
     @property
+    def room(self) -> str:
+        """Return the room from the path, which was checked before anything else (routing.py)."""
+        return self.path("room")
+
+    @property
     def visibility(self) -> Visibility | None:
         """Return which rooms the asker reads; None: all."""
         return visibility_of(self.principal)

@@ -5,7 +5,6 @@ from starlette.responses import Response
 from treadle.wire.jobs import JobPatch, JobRegister
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
-from treadle_server.engine.commands.jobs import check_room
 from treadle_server.operations.catalog import check_text
 from treadle_server.operations.encode import job_data, page_data
 from treadle_server.operations.jobs import measured, patch_job, register_job, shown_job
@@ -17,15 +16,14 @@ async def register(call: Call) -> Response:
     wanted: JobRegister = call.body
     # One who registers a job to be kept does not have to serve it.
     makes_worker = wanted.worker_id is None and not wanted.retain
-    done = await register_job(call.ctx, call.principal, call.path("room"), wanted, make_worker=makes_worker)
+    done = await register_job(call.ctx, call.principal, call.room, wanted, make_worker=makes_worker)
     data = await shown_job(call.ctx, call.principal, done.job, done.worker_id)
     return answer(data, 201 if done.created else 200)
 
 
 async def list_in_room(call: Call) -> Response:
     """List the jobs that the room sees: its own, and those of the shared rooms."""
-    room = check_room(call.path("room"))
-    limit, offset = call.limit(), call.offset()
+    room, limit, offset = call.room, call.limit(), call.offset()
     async with call.ctx.engine.store.read() as connection:
         found, total = await read_jobs.page(
             connection, room=room, visibility=call.visibility, limit=limit, offset=offset
@@ -37,7 +35,7 @@ async def list_in_room(call: Call) -> Response:
 
 async def get(call: Call) -> Response:
     """Get a job as the room sees it."""
-    room, name = check_room(call.path("room")), call.path("job_name")
+    room, name = call.room, call.path("job_name")
     check_text(name)
     # Read, not from the catalog: another server of this database may have paused it.
     async with call.ctx.engine.store.read() as connection:
@@ -50,5 +48,5 @@ async def get(call: Call) -> Response:
 async def patch(call: Call) -> Response:
     """Pause or resume a queue."""
     wanted: JobPatch = call.body
-    job = await patch_job(call.ctx, call.principal, call.path("room"), call.path("job_name"), paused=wanted.paused)
+    job = await patch_job(call.ctx, call.principal, call.room, call.path("job_name"), paused=wanted.paused)
     return answer(await shown_job(call.ctx, call.principal, job))

@@ -6,7 +6,6 @@ from treadle.wire.schedules import SchedulePatch, SchedulePut, is_schedule_name
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.engine.commands import DeleteSchedule, RunSchedule
-from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations.encode import page_data, schedule_data
 from treadle_server.operations.reading import shown_after
@@ -25,14 +24,14 @@ def _name(call: Call) -> str:
 async def put(call: Call) -> Response:
     """Make a schedule, 201, or replace the one of this name; what stays the same keeps its next tick."""
     wanted: SchedulePut = call.body
-    room, name = check_room(call.path("room")), _name(call)
+    room, name = call.room, _name(call)
     done = await set_schedule(call.ctx, call.principal, room, name, wanted)
     return answer(await shown_schedule(call.ctx, room, name), 201 if done.created else 200)
 
 
 async def list_in_room(call: Call) -> Response:
     """List the schedules that the room sees, newest first: its own, and those of the shared rooms."""
-    room, limit, offset = check_room(call.path("room")), call.limit(), call.offset()
+    room, limit, offset = call.room, call.limit(), call.offset()
     async with call.ctx.engine.store.read() as connection:
         found, total = await read_schedules.page(
             connection,
@@ -47,26 +46,26 @@ async def list_in_room(call: Call) -> Response:
 
 async def get(call: Call) -> Response:
     """Get a schedule: its next tick, and its last task."""
-    return answer(await shown_schedule(call.ctx, check_room(call.path("room")), _name(call)))
+    return answer(await shown_schedule(call.ctx, call.room, _name(call)))
 
 
 async def patch(call: Call) -> Response:
     """Pause or resume a schedule, or change parts of it."""
     wanted: SchedulePatch = call.body
-    ctx, room, name = call.ctx, check_room(call.path("room")), _name(call)
+    ctx, room, name = call.ctx, call.room, _name(call)
     await change_schedule(ctx, call.principal, room, name, wanted)
     return answer(await shown_schedule(ctx, room, name))
 
 
 async def delete(call: Call) -> Response:
     """Delete a schedule; what of it is open goes on to its end, and nothing follows."""
-    command = DeleteSchedule(principal=call.principal, room=check_room(call.path("room")), name=_name(call))
+    command = DeleteSchedule(principal=call.principal, room=call.room, name=_name(call))
     await call.ctx.engine.run(command)
     return Response(status_code=204)
 
 
 async def run(call: Call) -> Response:
     """Put the schedule's task in now; its ticks stay as they are. 409 while its last task is open or its key held."""
-    command = RunSchedule(principal=call.principal, room=check_room(call.path("room")), name=_name(call))
+    command = RunSchedule(principal=call.principal, room=call.room, name=_name(call))
     task = await call.ctx.engine.run(command)
     return answer(await shown_after(call.ctx, task), 202, {"Location": f"/v1/tasks/{task.id}", "Retry-After": "1"})

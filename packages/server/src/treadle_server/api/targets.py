@@ -4,7 +4,6 @@ from starlette.responses import Response
 
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
-from treadle_server.engine.commands.jobs import check_room
 from treadle_server.operations import values
 from treadle_server.operations.encode import page_data, target_data
 from treadle_server.store.read import targets as read_targets
@@ -12,7 +11,7 @@ from treadle_server.store.read import targets as read_targets
 
 async def list_in_room(call: Call) -> Response:
     """List the targets of a room, newest first; `held` narrows to the held or the free, `text` to part of the name."""
-    room, limit, offset = check_room(call.path("room")), call.limit(), call.offset()
+    room, limit, offset = call.room, call.limit(), call.offset()
     held, text = call.flag("held"), call.text("text")
     async with call.ctx.engine.store.read() as connection:
         found, total = await read_targets.page(
@@ -23,7 +22,7 @@ async def list_in_room(call: Call) -> Response:
 
 async def get(call: Call) -> Response:
     """Get a target: what holds it and why, how many wait for it, and the next in line."""
-    room, name = check_room(call.path("room")), call.path("name")
+    room, name = call.room, call.path("name")
     values.check(name)
     async with call.ctx.engine.store.read() as connection:
         return answer(target_data(await read_targets.get(connection, room=room, name=name)))

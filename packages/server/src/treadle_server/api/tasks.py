@@ -14,7 +14,6 @@ from treadle_server.api.call import Call
 from treadle_server.api.connected import while_connected
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import PatchStatus
-from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.commands.statuses import REPORTED
 from treadle_server.errors import InvalidTaskTransition, ValidationFailed
 from treadle_server.operations import values
@@ -31,7 +30,7 @@ _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?([0-9]+)\"?\s*(?=$|[,;])", re.IG
 async def submit(call: Call) -> Response:
     """Submit one task: 202, or 200 when its id or unique key is there already."""
     wanted: TaskSubmit = call.body
-    done = await submit_one(call.ctx, call.principal, call.path("room"), call.path("job_name"), wanted)
+    done = await submit_one(call.ctx, call.principal, call.room, call.path("job_name"), wanted)
     [data] = await shown_submitted(call.ctx, [done])
     headers = {"Location": f"/v1/tasks/{done.task.id}"}
     if done.created:
@@ -42,7 +41,7 @@ async def submit(call: Call) -> Response:
 async def submit_all(call: Call) -> Response:
     """Submit many tasks, all or none."""
     wanted: TaskSubmitMany = call.body
-    done = await submit_many(call.ctx, call.principal, call.path("room"), wanted.tasks)
+    done = await submit_many(call.ctx, call.principal, call.room, wanted.tasks)
     data = await shown_submitted(call.ctx, done)
     created = any(item.created for item in done)
     return answer({"tasks": data}, 202 if created else 200, {"Retry-After": "1"} if created else None)
@@ -67,12 +66,12 @@ async def list_all(call: Call) -> Response:
 
 async def list_in_room(call: Call) -> Response:
     """List the tasks of a room, newest first."""
-    return await _page(call, call.filter(room=check_room(call.path("room"))))
+    return await _page(call, call.filter(room=call.room))
 
 
 async def list_of_job(call: Call) -> Response:
     """List a job's tasks: those submitted from the room, or all when the room is a shared one."""
-    room = check_room(call.path("room"))
+    room = call.room
     job = await call.ctx.catalog.find(call.path("job_name"), room=room)
     return await _page(call, call.filter(job=job.full_name, room=None if room in SHARED_ROOMS else room))
 

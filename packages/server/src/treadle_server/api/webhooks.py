@@ -135,7 +135,7 @@ async def redeliver(call: Call) -> Response:
 
 def _room(call: Call) -> str:
     """Return the room. Raises `Forbidden` for a shared one, unless a superuser asks: it would hear of other rooms."""
-    room = call.path("room")
+    room = call.room
     if room in SHARED_ROOMS and not call.principal.superuser:
         raise Forbidden(f"only a superuser sets and sees webhooks of {room}; use a room of your own")
     return room

@@ -11,7 +11,6 @@ from treadle_server.api.call import Call
 from treadle_server.api.connected import while_connected
 from treadle_server.domain.tasks import ClaimKey
 from treadle_server.engine.commands import RemoveWorker
-from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations.carrying import carried_by
 from treadle_server.operations.encode import page_data
@@ -40,7 +39,7 @@ async def list_all(call: Call) -> Response:
 
 async def list_in_room(call: Call) -> Response:
     """List the workers that serve a job which the room sees."""
-    return await _page(call, check_room(call.path("room")))
+    return await _page(call, call.room)
 
 
 async def _page(call: Call, room: str | None) -> Response:
