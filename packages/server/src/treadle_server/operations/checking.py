@@ -6,15 +6,23 @@ from time import monotonic
 from typing import Any
 
 from treadle_server.domain.jobs import Job
-from treadle_server.errors import InvalidPayload, TreadleError, ValidationFailed
+from treadle_server.errors import InvalidPayload, SchemaConflict, TreadleError, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.catalog import Catalog
+
+TRIES = 5
+"""How often a payload is checked anew when its job's schema changes at the same moment."""
 
 BREATH_SECONDS = 0.02
 """How long payloads are checked before others have their turn."""
 
 Checked = tuple[Job, dict[str, Any], str]
 """A payload, its job, and its text."""
+
+
+def unstable() -> SchemaConflict:
+    """Return what is said when it has changed each time."""
+    return SchemaConflict("the job's schema changes faster than the payload can be checked; try again")
 
 
 async def check_one(catalog: Catalog, job: Job, payload: dict[str, Any]) -> None:

@@ -14,16 +14,13 @@ from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Content, first_tick
 from treadle_server.engine.commands import DeleteSchedule, PauseSchedule, RunSchedule, SchemaMoved, SetSchedule
 from treadle_server.engine.commands.schedules import WasSet
-from treadle_server.errors import SchemaConflict, ValidationFailed
+from treadle_server.errors import ValidationFailed
 from treadle_server.operations import values
-from treadle_server.operations.checking import check_one
+from treadle_server.operations.checking import TRIES, check_one, unstable
 from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import dumps, schedule_data
 from treadle_server.store.read import schedules as read_schedules
 from treadle_server.store.read.schedules import ScheduleView
-
-TRIES = 5
-"""How often a payload is checked anew when its job's schema changes at the same moment."""
 
 _OPTIONS = frozenset({*TaskTraits.model_fields, "deadline"})
 """What a schedule's template may hold."""
@@ -57,7 +54,7 @@ async def set_schedule(
             return await ctx.engine.run(command)
         except SchemaMoved:
             ctx.catalog.forget(wanted.job)
-    raise SchemaConflict("the job's schema changes faster than the payload can be checked; try again")
+    raise unstable()
 
 
 def _content(wanted: ScheduleContent, job: Job) -> Content:

@@ -25,18 +25,15 @@ from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, SubmitOutcome, Submitted
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.commands.submit import UNCHECKED, rows_of
-from treadle_server.errors import Forbidden, InvalidPayload, SchemaConflict, TreadleError, ValidationFailed
+from treadle_server.errors import Forbidden, InvalidPayload, TreadleError, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.binding import bind, bonds_of
-from treadle_server.operations.checking import Checked, refusals
+from treadle_server.operations.checking import TRIES, Checked, refusals, unstable
 from treadle_server.operations.context import OperationContext
 from treadle_server.store.read import tasks as read_tasks
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Digest
-
-TRIES = 5
-"""How often a payload is checked anew when its job's schema changes at the same moment."""
 
 _OPTIONS = frozenset(OF_JOB)
 
@@ -131,7 +128,7 @@ async def submit(
         except SchemaMoved:
             for name in jobs:
                 ctx.catalog.forget(name)
-    raise _unstable()
+    raise unstable()
 
 
 async def submit_each(
@@ -154,7 +151,7 @@ async def submit_each(
             else:
                 taken[i] = outcome
     now = await _handed_over(ctx, list(taken.values()))
-    outcomes = [taken.get(i) or _unstable() for i in range(len(wanted))]
+    outcomes = [taken.get(i) or unstable() for i in range(len(wanted))]
     return [_as_of(one, now) if isinstance(one, Submitted) else one for one in outcomes] if now else outcomes
 
 
@@ -216,10 +213,6 @@ def _forbidden(principal: Principal, room: str, wanted: Sequence[TaskOfMany | Pl
             except (Forbidden, ValidationFailed) as error:
                 taken[i] = error
     return taken
-
-
-def _unstable() -> SchemaConflict:
-    return SchemaConflict("the job's schema changes faster than the payload can be checked; try again")
 
 
 async def _checked(
