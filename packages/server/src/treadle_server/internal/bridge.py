@@ -36,7 +36,7 @@ from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import dumps
 from treadle_server.operations.encode_claims import claim_data
 from treadle_server.operations.jobs import register_job
-from treadle_server.services.base import Health, Service, supervise
+from treadle_server.services.base import Service
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
 
@@ -85,11 +85,10 @@ class Bridge(Service):
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve the executors' jobs during the block. Raises what their registration is refused with."""
-        health = Health(self.name) if self._ctx.services is None else self._ctx.services.add(self.name)
         forget = self._engine.hub.listen(self._on_commit)
         async with asyncio.TaskGroup() as self._group:
             await self._begin()
-            turns = self._group.create_task(supervise(self, health, self._engine.clock), name=self.name)
+            turns = self._group.create_task(self._ctx.supervised(self), name=self.name)
             try:
                 yield
             finally:

@@ -26,7 +26,7 @@ from treadle_server.live.task_windows import FilterTotals
 from treadle_server.live.tokens import SessionTokens
 from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode_claims import run_names
-from treadle_server.services.base import Health, Service, supervise
+from treadle_server.services.base import Service
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Live:
         listeners = (self.events.on_commit, self.results.on_commit, self.feeds.on_commit, self._tell_workers)
         forgets = [self.ctx.engine.hub.listen(listener) for listener in listeners]
         async with asyncio.TaskGroup() as self._group:
-            loops = [self._group.create_task(self._supervised(one), name=one.name) for one in self._services]
+            loops = [self._group.create_task(self.ctx.supervised(one), name=one.name) for one in self._services]
             try:
                 yield
             finally:
@@ -126,10 +126,6 @@ class Live:
     @property
     def _services(self) -> tuple[Service, ...]:
         return self.feeds, self.feeds.corrections, self.results, SessionTokens(self.ctx.access, self._sessions)
-
-    async def _supervised(self, service: Service) -> None:
-        health = Health(service.name) if self.ctx.services is None else self.ctx.services.add(service.name)
-        await supervise(service, health, self.ctx.engine.clock)
 
     async def _end_with_token(self, session: Connection) -> None:
         """End the session at the moment when its token expires."""

@@ -14,6 +14,7 @@ from treadle_server.errors import TaskNotFound, WorkerNotFound
 from treadle_server.operations.catalog import Catalog
 from treadle_server.operations.waits import Waits
 from treadle_server.services.absences import Absences
+from treadle_server.services.base import Health, Service, supervise
 from treadle_server.services.metrics import Metrics
 from treadle_server.services.rates import Rates
 from treadle_server.services.recent import Recent
@@ -51,6 +52,11 @@ class OperationContext:
 
     def __post_init__(self) -> None:
         self.absences = Absences(self.engine.hub.stream, None if self.engine.store.is_shared else self.started_at)
+
+    async def supervised(self, service: Service) -> None:
+        """Run a service for ever beside the requests; how it does is told with the others."""
+        health = Health(service.name) if self.services is None else self.services.add(service.name)
+        await supervise(service, health, self.engine.clock)
 
     def now(self) -> datetime:
         """Return the current instant in UTC."""
