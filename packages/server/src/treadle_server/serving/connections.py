@@ -63,6 +63,12 @@ class _Counted:
             self.client = self.address, self.client[1]
         self._is_in = self._limits.enter(self)
 
+    def trust(self) -> None:
+        """Take note that a token was accepted."""
+        if not self._is_trusted:
+            self._is_trusted = True
+            self._limits.trust(self)
+
     def drop(self) -> None:
         """Make place for somebody else."""
         self._leave()
@@ -120,12 +126,6 @@ class HttpConnection(_Counted, EndsUnread, InTurns, HttpToolsProtocol):
         if self._begun is not None and not self._begun.response_complete:
             self._begun.disconnected = True
             self._begun.message_event.set()
-
-    def trust(self) -> None:
-        """Take note that a token was accepted."""
-        if not self._is_trusted:
-            self._is_trusted = True
-            self._limits.trust(self)
 
     def _leave(self) -> None:
         self._disarm()
@@ -395,6 +395,5 @@ class SocketConnection(_Counted, EndsUnread, InTurns, WebSocketsSansIOProtocol):
 
     def trust(self) -> None:
         """Take messages of any size that the settings allow."""
-        self._is_trusted = True
+        super().trust()
         self.conn.max_message_size = self._most
-        self._limits.trust(self)
