@@ -111,11 +111,11 @@ async def _reach(url: URL) -> Seen:
         "migrations": schema.look,
         "counts": counts.look,
         "snapshots": snapshots.look_at_sessions,
+        "clocks": postgres.look_at_clock,
     }
     return [
         *(Finding(one.check, one.grade, f"{name}, {one.detail}", one.advice) for one in told),
         *(Check(name, partial(_in_postgres, url, look)) for name, look in looks.items()),
-        Check("clocks", partial(_clock, url)),
     ]
 
 
@@ -137,7 +137,3 @@ def _size(connection: Connection) -> list[Finding]:
     size = connection.execute(select(func.pg_database_size(func.current_database()))).scalar_one()
     version = connection.execute(text("SHOW server_version")).scalar_one()
     return [Finding("database", "ok", f"PostgreSQL {version}, {disk.amount(size)}")]
-
-
-async def _clock(url: URL) -> Seen:
-    return await _in_postgres(url, postgres.look_at_clock)

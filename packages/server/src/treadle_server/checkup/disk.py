@@ -40,8 +40,8 @@ def look(name: str, path: Path) -> Seen:
         return [Finding("disk", "fail", f"{told}: that is too little; submits are answered 503 when it is full",
                         _ROOM_NOW)]  # fmt: skip
     if found.f_files and found.f_favail < FEW_FILES:
-        grade, means = ("fail", "no file") if found.f_favail == 0 else ("warn", f"only {found.f_favail} files")
-        return [Finding("disk", "fail" if grade == "fail" else "warn",
+        means = f"only {found.f_favail} files" if found.f_favail else "no file"
+        return [Finding("disk", "warn" if found.f_favail else "fail",
                         f"{means} can be made on the disk of {name} {path}: its inodes are used", _ROOM)]  # fmt: skip
     if free < LITTLE:
         return [Finding("disk", "warn", f"{told}: it is soon full", _ROOM)]
