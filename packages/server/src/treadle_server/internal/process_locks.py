@@ -6,9 +6,8 @@ that stood for executors have died with their process; of those elsewhere it lea
 
 import os
 from pathlib import Path
-from uuid import UUID
 
-from treadle.wire.ids import WorkerId
+from treadle.wire.ids import WorkerId, is_uuid
 
 
 class ProcessLocks:
@@ -32,7 +31,7 @@ class ProcessLocks:
         """Return the workers whose process has ended without leaving."""
         if not self._directory.is_dir():
             return []
-        others = [path for path in sorted(self._directory.iterdir()) if _is_uuid(path.name)]
+        others = [path for path in sorted(self._directory.iterdir()) if is_uuid(path.name)]
         mine = None if self._mine is None else self._mine[0]
         return [WorkerId(path.name) for path in others if path != mine and _is_free(path)]
 
@@ -75,10 +74,3 @@ def _is_free(path: Path) -> bool:
         return _lock(file)
     finally:
         os.close(file)
-
-
-def _is_uuid(name: str) -> bool:
-    try:
-        return str(UUID(name)) == name
-    except ValueError:
-        return False

@@ -129,10 +129,9 @@ def task_data(task: Task, position: int | None = None, blocked: Blocked | None =
 
 def listed_data(task: Task, position: int | None = None, blocked: Blocked | None = None) -> dict[str, Any]:
     """Return the task as `TaskItem` in a window, in which large values are left out and named."""
-    names = left_out(task)
-    if not names:
-        return task_data(task, position, blocked)
     data = task_data(task, position, blocked)
+    if not (names := left_out(task)):
+        return data
     data["left_out"] = names
     for name in names:
         data[name] = {} if name == "payload" else None
