@@ -75,12 +75,11 @@ class SocketLink:
 
     async def open(self, body: dict[str, Any]) -> dict[str, Any]:
         """Open the worker on this connection."""
-        answer: dict[str, Any] = await self._session.call("open", body, bound=True)
-        return answer
+        return await self._ask("open", body)
 
     async def reports(self, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Send reports in one request."""
-        answer = await self._session.call("reports", {"reports": reports, "brief": True}, bound=True)
+        answer = await self._ask("reports", {"reports": reports, "brief": True})
         answers: list[dict[str, Any]] = [_TAKEN] * len(reports)
         for refused in answer["refused"]:
             answers[refused["index"]] = refused
@@ -88,36 +87,35 @@ class SocketLink:
 
     async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
         """Send a heartbeat."""
-        answer: dict[str, Any] = await self._session.call("beat", body, bound=True)
-        return answer
+        return await self._ask("beat", body)
 
     async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
         """Renew one run's lease."""
-        answer: dict[str, Any] = await self._session.call("reclaim", ref, bound=True)
-        return answer
+        return await self._ask("reclaim", ref)
 
     async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
         """Return steps that the run's task keeps, from number `offset` on: `items` and the `total`."""
-        body = {"id": ref["task_id"], "offset": offset}
-        answer: dict[str, Any] = await self._session.call("steps", body, bound=True)
-        return answer
+        return await self._ask("steps", {"id": ref["task_id"], "offset": offset})
 
     async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
         """Receive a message."""
-        answer: dict[str, Any] = await self._session.call("receive", body, bound=True)
-        return answer
+        return await self._ask("receive", body)
 
     async def give_back(self, refs: list[dict[str, Any]]) -> None:
         """Hand back claims."""
-        await self._session.call("return", {"runs": refs}, bound=True)
+        await self._ask("return", {"runs": refs})
 
     async def close_worker(self) -> None:
         """Remove the worker."""
-        await self._session.call("close", bound=True)
+        await self._ask("close")
 
     def drop(self) -> None:
         """Break the socket; the session connects anew."""
         self._session.drop()
+
+    async def _ask(self, op: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        answer: dict[str, Any] = await self._session.call(op, body, bound=True)
+        return answer
 
 
 class HttpLink:
