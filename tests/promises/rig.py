@@ -12,7 +12,7 @@ from tests.live.sockets import Socket, connected
 from tests.promises.over_http import HttpUser
 from tests.promises.over_socket import SocketUser
 from tests.promises.problems import told
-from tests.promises.words import User
+from tests.promises.words import JOB, Task, User, Worker
 from treadle_server.engine.engine import Engine
 from treadle_server.services.promoter import Promoter
 from treadle_server.services.sweeper import Sweeper
@@ -98,3 +98,16 @@ async def rigged(served: Served, clock: FakeClock, transport: Transport) -> Asyn
         rig.root = await rig.enter("admin", served.token)
         await rig.sweep()
         yield rig
+
+
+async def worker_of(rig: Rig, **details: Any) -> Worker:
+    """Return a worker of the job, which is registered."""
+    await rig.root.register_job()
+    return await rig.root.register_worker(JOB, **details)
+
+
+async def worked(rig: Rig, **options: Any) -> tuple[Worker, Task]:
+    """Return a worker and the run that it has started, of a task with these options."""
+    worker = await worker_of(rig)
+    await rig.root.submit(**options)
+    return worker, await worker.begin()

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.promises.problems import refused
-from tests.promises.rig import Rig
-from tests.promises.words import JOB, Task, Worker, run_of
+from tests.promises.rig import Rig, worker_of
+from tests.promises.words import Task, Worker, run_of
 
 BUDGETS: dict[str, Any] = {"max_retries": 2, "max_requeues": 2, "retry_base": 0}
 FATAL = ("malformed-payload", "internal-error", "resource-unavailable")
@@ -15,9 +15,8 @@ REQUEUED = ("worker-shutdown", "intermittent-task")
 UNREPORTED = ("claim-expired", "start-timeout", "cancelled", "interrupted", "budget-exceeded", "deadline-exceeded")
 
 
-async def worked(rig: Rig, **options: Any) -> tuple[Worker, Task]:
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+async def submitted(rig: Rig, **options: Any) -> tuple[Worker, Task]:
+    worker = await worker_of(rig)
     task = await rig.root.submit(**options)
     return worker, task
 
@@ -37,7 +36,7 @@ async def short(rig: Rig, task: Task) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("reason", FATAL)
 async def test_c6_what_no_other_run_would_mend_is_not_tried_again(rig: Rig, reason: str):
-    worker, task = await worked(rig, **BUDGETS)
+    worker, task = await submitted(rig, **BUDGETS)
 
     await worker.exception(await worker.begin(), reason, error="why", traceback="where")
 
@@ -47,7 +46,7 @@ async def test_c6_what_no_other_run_would_mend_is_not_tried_again(rig: Rig, reas
 
 
 async def test_c6_the_plural_that_older_workers_send_is_understood(rig: Rig):
-    worker, task = await worked(rig, **BUDGETS)
+    worker, task = await submitted(rig, **BUDGETS)
 
     await worker.exception(await worker.begin(), "resources-unavailable")
 
@@ -56,7 +55,7 @@ async def test_c6_the_plural_that_older_workers_send_is_understood(rig: Rig):
 
 @pytest.mark.parametrize("reason", REQUEUED)
 async def test_c6_infrastructure_spends_requeues_and_no_retries(rig: Rig, reason: str):
-    worker, task = await worked(rig, **BUDGETS)
+    worker, task = await submitted(rig, **BUDGETS)
     for n in (1, 2):
         await worker.exception(await again(rig, worker), reason, error=f"detail {n}")
         status, *spent = await short(rig, task)
@@ -71,7 +70,7 @@ async def test_c6_infrastructure_spends_requeues_and_no_retries(rig: Rig, reason
 
 @pytest.mark.parametrize("reason", ["error", "timeout"])
 async def test_c6_failures_of_the_code_and_timeouts_spend_retries_and_no_requeues(rig: Rig, reason: str):
-    worker, task = await worked(rig, **BUDGETS)
+    worker, task = await submitted(rig, **BUDGETS)
     for n in (1, 2):
         await worker.fail(await again(rig, worker), f"detail {n}", reason=reason)
         assert await short(rig, task) == ("pending", reason, n, 0)
@@ -85,7 +84,7 @@ async def test_c6_failures_of_the_code_and_timeouts_spend_retries_and_no_requeue
 
 
 async def test_c6_a_lost_lease_and_a_late_start_spend_requeues(rig: Rig):
-    worker, task = await worked(rig, **BUDGETS, lease_seconds=20, start_timeout=10)
+    worker, task = await submitted(rig, **BUDGETS, lease_seconds=20, start_timeout=10)
     await worker.begin()
     rig.advance(21)
     await worker.heartbeat()
@@ -102,7 +101,7 @@ async def test_c6_a_lost_lease_and_a_late_start_spend_requeues(rig: Rig):
 
 
 async def test_c6_the_two_budgets_do_not_touch_each_other(rig: Rig):
-    worker, task = await worked(rig, max_retries=1, max_requeues=1, retry_base=0)
+    worker, task = await submitted(rig, max_retries=1, max_requeues=1, retry_base=0)
 
     await worker.fail(await again(rig, worker))
     await worker.exception(await again(rig, worker), "intermittent-task")
@@ -114,7 +113,7 @@ async def test_c6_the_two_budgets_do_not_touch_each_other(rig: Rig):
 
 @pytest.mark.parametrize("reason", [*REQUEUED, "error", "timeout"])
 async def test_c6_without_a_budget_the_first_failure_is_the_last(rig: Rig, reason: str):
-    worker, task = await worked(rig, max_retries=0, max_requeues=0)
+    worker, task = await submitted(rig, max_retries=0, max_requeues=0)
     run = await worker.begin()
 
     await (worker.fail(run, reason=reason) if reason in {"error", "timeout"} else worker.exception(run, reason))
@@ -123,7 +122,7 @@ async def test_c6_without_a_budget_the_first_failure_is_the_last(rig: Rig, reaso
 
 
 async def test_c6_a_run_that_is_handed_back_costs_nothing_and_keeps_its_place(rig: Rig):
-    worker, task = await worked(rig)
+    worker, task = await submitted(rig)
     await rig.root.submit()
     for _ in range(3):
         await worker.hand_back(await worker.take())
@@ -136,7 +135,7 @@ async def test_c6_a_run_that_is_handed_back_costs_nothing_and_keeps_its_place(ri
 
 
 async def test_c6_a_cancel_is_the_reason_of_the_run_that_it_ends(rig: Rig):
-    worker, task = await worked(rig, **BUDGETS)
+    worker, task = await submitted(rig, **BUDGETS)
     await worker.begin()
 
     await rig.root.cancel(task)
@@ -147,7 +146,7 @@ async def test_c6_a_cancel_is_the_reason_of_the_run_that_it_ends(rig: Rig):
 
 
 async def test_c6_a_confirmed_pause_is_an_interruption_and_costs_nothing(rig: Rig):
-    worker, task = await worked(rig, **BUDGETS)
+    worker, task = await submitted(rig, **BUDGETS)
     run = await worker.begin()
     await rig.root.pause(task)
 
@@ -160,7 +159,7 @@ async def test_c6_a_confirmed_pause_is_an_interruption_and_costs_nothing(rig: Ri
 
 
 async def test_c6_a_run_beyond_its_budget_is_an_exception_without_a_retry(rig: Rig):
-    worker, task = await worked(rig, **BUDGETS, budget=10)
+    worker, task = await submitted(rig, **BUDGETS, budget=10)
     run = await worker.begin()
 
     beat = await worker.heartbeat(tasks=[{**run_of(run), "usage": 11}])
@@ -173,7 +172,7 @@ async def test_c6_a_run_beyond_its_budget_is_an_exception_without_a_retry(rig: R
 
 @pytest.mark.parametrize("reason", [*UNREPORTED, "no-such-reason", "completed", ""])
 async def test_c6_a_worker_gives_no_reason_that_is_the_servers_to_find(rig: Rig, reason: str):
-    worker, task = await worked(rig, **BUDGETS)
+    worker, task = await submitted(rig, **BUDGETS)
     run = await worker.begin()
     before = await rig.root.get(task)
 
@@ -184,7 +183,7 @@ async def test_c6_a_worker_gives_no_reason_that_is_the_servers_to_find(rig: Rig,
 
 
 async def test_c6_a_started_run_is_not_handed_back(rig: Rig):
-    worker, task = await worked(rig)
+    worker, task = await submitted(rig)
     run = await worker.begin()
 
     with refused("invalid-task-transition", 409):
@@ -200,7 +199,7 @@ def soon(rig: Rig, seconds: float) -> str:
 @pytest.mark.parametrize("state", ["scheduled", "pending", "claimed", "running", "paused", "retrying"])
 async def test_c11_past_its_deadline_whatever_is_open_fails(rig: Rig, state: str):
     delay = 3600 if state == "scheduled" else 0
-    worker, task = await worked(rig, **{**BUDGETS, "retry_base": 3600}, deadline=soon(rig, 7200), delay=delay)
+    worker, task = await submitted(rig, **{**BUDGETS, "retry_base": 3600}, deadline=soon(rig, 7200), delay=delay)
     if state == "paused":
         await rig.root.pause(task)
     if state in {"claimed", "running", "retrying"}:
@@ -225,7 +224,7 @@ async def test_c11_past_its_deadline_whatever_is_open_fails(rig: Rig, state: str
 
 
 async def test_c11_past_its_deadline_a_task_is_not_claimed_though_no_sweep_was_yet(rig: Rig):
-    worker, late = await worked(rig, deadline=soon(rig, 10))
+    worker, late = await submitted(rig, deadline=soon(rig, 10))
     later = await rig.root.submit(deadline=soon(rig, 100))
     rig.advance(10)
 
@@ -238,7 +237,7 @@ async def test_c11_past_its_deadline_a_task_is_not_claimed_though_no_sweep_was_y
 
 
 async def test_c11_past_its_deadline_a_run_is_not_reclaimed_though_no_sweep_was_yet(rig: Rig):
-    worker, task = await worked(rig, deadline=soon(rig, 10))
+    worker, task = await submitted(rig, deadline=soon(rig, 10))
     run = await worker.begin()
     rig.advance(10)
 
@@ -252,7 +251,7 @@ async def test_c11_past_its_deadline_a_run_is_not_reclaimed_though_no_sweep_was_
 
 
 async def test_c11_before_its_deadline_a_task_runs_and_completes(rig: Rig):
-    worker, task = await worked(rig, deadline=soon(rig, 10))
+    worker, task = await submitted(rig, deadline=soon(rig, 10))
     rig.advance(9)
     run = await worker.begin()
     await rig.sweep()
@@ -266,7 +265,7 @@ async def test_c11_before_its_deadline_a_task_runs_and_completes(rig: Rig):
 
 @pytest.mark.parametrize("verb", ["resume", "rerun"])
 async def test_c11_past_its_deadline_no_verb_brings_a_task_back(rig: Rig, verb: str):
-    _, task = await worked(rig, deadline=soon(rig, 10))
+    _, task = await submitted(rig, deadline=soon(rig, 10))
     rig.advance(10)
     await rig.sweep()
 
@@ -277,7 +276,7 @@ async def test_c11_past_its_deadline_no_verb_brings_a_task_back(rig: Rig, verb: 
 
 
 async def test_c12_a_malformed_payload_that_the_worker_finds_fails_the_task_with_the_explanation(rig: Rig):
-    worker, task = await worked(rig, **BUDGETS, payload={"n": "x"})
+    worker, task = await submitted(rig, **BUDGETS, payload={"n": "x"})
     run = await worker.begin()
     explanation = "n: Input should be a valid integer, unable to parse 'x'"
 
@@ -295,7 +294,7 @@ async def test_c12_a_malformed_payload_that_the_worker_finds_fails_the_task_with
 
 async def test_c12_a_malformed_payload_may_be_told_before_the_start(rig: Rig):
     """The worker looks at the payload before it runs anything."""
-    worker, task = await worked(rig, **BUDGETS)
+    worker, task = await submitted(rig, **BUDGETS)
 
     await worker.exception(await worker.take(), "malformed-payload", error="why")
 

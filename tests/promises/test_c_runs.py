@@ -10,16 +10,8 @@ from tests.api.rooms import until
 from tests.conftest import FakeClock
 from tests.promises.over_socket import SocketWorker, asked
 from tests.promises.problems import Problem, refused
-from tests.promises.rig import Rig, over_http, over_socket
+from tests.promises.rig import Rig, over_http, over_socket, worked, worker_of
 from tests.promises.words import JOB, Task, Worker, run_of
-
-
-async def worked(rig: Rig, **options: Any) -> tuple[Worker, Task]:
-    """Return a worker and the run that it has started."""
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
-    await rig.root.submit(**options)
-    return worker, await worker.begin()
 
 
 async def picture(rig: Rig, task: Task) -> tuple[Any, ...]:
@@ -28,8 +20,7 @@ async def picture(rig: Rig, task: Task) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("most", [1, 3])
 async def test_c1_a_claim_gives_as_many_as_are_asked_for(rig: Rig, most: int):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB, concurrency=most)
+    worker = await worker_of(rig, concurrency=most)
     tasks = await rig.root.submit_many(*({"job": JOB} for _ in range(5)))
 
     claims = await worker.claim(most)
@@ -40,8 +31,7 @@ async def test_c1_a_claim_gives_as_many_as_are_asked_for(rig: Rig, most: int):
 
 async def test_c1_a_waiting_claim_is_woken_and_gives_what_there_is(rig: Rig):
     """It returns as soon as there is one, though it asks for three."""
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB, concurrency=3)
+    worker = await worker_of(rig, concurrency=3)
     claim = asyncio.ensure_future(worker.claim(3, wait=20))
     for _ in range(2):
         await rig.root.submit(delay=60)  # when the second is answered, the claim waits
@@ -55,8 +45,7 @@ async def test_c1_a_waiting_claim_is_woken_and_gives_what_there_is(rig: Rig):
 
 @over_http
 async def test_c1_a_claim_waits_for_up_to_twenty_seconds(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
 
     for options in ({"wait": 21}, {"wait": -1}, {"most": 0}, {"most": 101}):
         with refused("validation-error", 422):
@@ -66,8 +55,7 @@ async def test_c1_a_claim_waits_for_up_to_twenty_seconds(rig: Rig):
 
 @over_socket
 async def test_c1_a_session_that_closes_while_it_waits_claims_nothing(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     assert isinstance(worker, SocketWorker)
     await asked(worker.socket, "beat", tasks=[], draining=False)
     assert rig.engine.dispatcher.has_taker
@@ -80,10 +68,7 @@ async def test_c1_a_session_that_closes_while_it_waits_claims_nothing(rig: Rig):
 
 
 async def test_c2_a_claim_has_the_task_its_run_its_lease_and_the_checkpoint(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
-    await rig.root.submit(payload={"n": 1}, max_retries=1, retry_base=0, lease_seconds=30, tags={"k": "v"})
-    first = await worker.begin()
+    worker, first = await worked(rig, payload={"n": 1}, max_retries=1, retry_base=0, lease_seconds=30, tags={"k": "v"})
     await worker.checkpoint(first, {"at": 3})
     await worker.fail(first)
 
@@ -374,10 +359,7 @@ async def tried(word: Awaitable[Task]) -> Task | Problem:
 
 async def test_log_lines_keep_their_order_also_when_the_clock_stands_still_or_goes_back_l5(rig: Rig, clock: FakeClock):
     """E12: lines of one instant are all kept."""
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
-    await rig.root.submit()
-    run = await worker.begin()
+    worker, run = await worked(rig)
     said = [f"line {n}" for n in range(12)]
 
     await worker.log(run, *said[:5])

@@ -7,14 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises.problems import refused
-from tests.promises.rig import Rig
-from tests.promises.words import JOB, Worker
+from tests.promises.rig import Rig, worked, worker_of
+from tests.promises.words import JOB
 from treadle_server.domain.retry import CAP, backoff
-
-
-async def worker_of(rig: Rig, **details) -> Worker:
-    await rig.root.register_job()
-    return await rig.root.register_worker(JOB, **details)
 
 
 async def test_a_worker_gets_only_the_jobs_it_listens_to_by_priority_e2(rig: Rig):
@@ -31,9 +26,7 @@ async def test_a_worker_gets_only_the_jobs_it_listens_to_by_priority_e2(rig: Rig
 
 
 async def test_a_checkpoint_is_what_the_next_run_gets_and_counts_as_a_heartbeat_e3(rig: Rig):
-    worker = await worker_of(rig)
-    await rig.root.submit(max_retries=1, retry_base=0)
-    run = await worker.begin()
+    worker, run = await worked(rig, max_retries=1, retry_base=0)
     rig.advance(40)
 
     await worker.checkpoint(run, {"at": 5})

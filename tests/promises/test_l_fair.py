@@ -2,13 +2,8 @@
 
 import pytest
 
-from tests.promises.rig import Rig
-from tests.promises.words import JOB, Worker
-
-
-async def worker_of(rig: Rig, **details) -> Worker:
-    await rig.root.register_job()
-    return await rig.root.register_worker(JOB, **details)
+from tests.promises.rig import Rig, worker_of
+from tests.promises.words import JOB
 
 
 async def test_a_draining_worker_finishes_what_it_has_and_is_given_no_more_e13_l10(rig: Rig):

@@ -5,13 +5,8 @@ import asyncio
 import pytest
 
 from tests.promises.problems import refused
-from tests.promises.rig import Rig
-from tests.promises.words import JOB, Worker
-
-
-async def worker_of(rig: Rig, **details) -> Worker:
-    await rig.root.register_job()
-    return await rig.root.register_worker(JOB, **details)
+from tests.promises.rig import Rig, worked, worker_of
+from tests.promises.words import JOB
 
 
 async def test_a_claim_tells_its_owner_and_its_end_l1(rig: Rig):
@@ -25,9 +20,7 @@ async def test_a_claim_tells_its_owner_and_its_end_l1(rig: Rig):
 
 
 async def test_a_heartbeat_renews_the_lease_and_answers_what_is_committed_l1(rig: Rig):
-    worker = await worker_of(rig)
-    await rig.root.submit(lease_seconds=30)
-    run = await worker.begin()
+    worker, run = await worked(rig, lease_seconds=30)
     rig.advance(20)
 
     answer = await worker.heartbeat(run)
@@ -38,9 +31,7 @@ async def test_a_heartbeat_renews_the_lease_and_answers_what_is_committed_l1(rig
 
 
 async def test_a_heartbeat_without_runs_renews_none_and_one_for_every_run_renews_all_l1(rig: Rig):
-    worker = await worker_of(rig)
-    await rig.root.submit()
-    run = await worker.begin()
+    worker, run = await worked(rig)
     rig.advance(20)
 
     assert (await worker.heartbeat())["taken_until"] == []
@@ -49,9 +40,7 @@ async def test_a_heartbeat_without_runs_renews_none_and_one_for_every_run_renews
 
 
 async def test_a_heartbeat_reads_that_a_pause_is_wanted_l1(rig: Rig):
-    worker = await worker_of(rig)
-    await rig.root.submit()
-    run = await worker.begin()
+    worker, run = await worked(rig)
     await rig.root.pause(run)
 
     answer = await worker.heartbeat(run)
@@ -63,9 +52,7 @@ async def test_a_heartbeat_reads_that_a_pause_is_wanted_l1(rig: Rig):
 
 @pytest.mark.parametrize("every", [False, True])
 async def test_a_heartbeat_reads_that_a_cancel_is_wanted_l1(rig: Rig, every: bool):
-    worker = await worker_of(rig)
-    await rig.root.submit()
-    run = await worker.begin()
+    worker, run = await worked(rig)
     await rig.root.cancel(run)
 
     answer = await worker.heartbeat(every=True) if every else await worker.heartbeat(run)

@@ -5,19 +5,11 @@ import asyncio
 import pytest
 
 from tests.promises.problems import Problem, refused
-from tests.promises.rig import Rig
-from tests.promises.words import JOB, Task, Worker
-
-
-async def running(rig: Rig, **options) -> tuple[Worker, Task]:
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
-    await rig.root.submit(**options)
-    return worker, await worker.begin()
+from tests.promises.rig import Rig, worked
 
 
 async def test_a_pause_is_a_flag_that_the_owner_sees_and_the_confirmed_one_pauses_l4(rig: Rig):
-    worker, run = await running(rig)
+    worker, run = await worked(rig)
     other = await rig.enter("admin", rig.served.token)
 
     asked = await other.pause(run)
@@ -32,7 +24,7 @@ async def test_a_pause_is_a_flag_that_the_owner_sees_and_the_confirmed_one_pause
 
 @pytest.mark.parametrize("first", ["pause", "completion"])
 async def test_a_completion_wins_over_a_pause_whichever_came_first_and_clears_the_flag_l4(rig: Rig, first: str):
-    worker, run = await running(rig)
+    worker, run = await worked(rig)
     if first == "pause":
         await rig.root.pause(run)
         done = await worker.complete(run, 1)
@@ -45,7 +37,7 @@ async def test_a_completion_wins_over_a_pause_whichever_came_first_and_clears_th
 
 
 async def test_a_completion_and_a_pause_at_the_same_instant_end_completed_l4(rig: Rig):
-    worker, run = await running(rig)
+    worker, run = await worked(rig)
 
     answers = await asyncio.gather(worker.complete(run, 1), rig.root.pause(run), return_exceptions=True)
 
@@ -57,7 +49,7 @@ async def test_a_completion_and_a_pause_at_the_same_instant_end_completed_l4(rig
 
 @pytest.mark.parametrize("reason", ["error", "timeout"])
 async def test_code_that_raises_while_it_cleans_up_ends_paused_all_the_same_l4(rig: Rig, reason: str):
-    worker, run = await running(rig, max_retries=3)
+    worker, run = await worked(rig, max_retries=3)
     await rig.root.pause(run)
 
     now = await worker.fail(run, "cleanup broke", reason=reason)
@@ -66,7 +58,7 @@ async def test_code_that_raises_while_it_cleans_up_ends_paused_all_the_same_l4(r
 
 
 async def test_a_pause_whose_worker_dies_ends_paused_l4(rig: Rig):
-    worker, run = await running(rig, max_requeues=3)
+    worker, run = await worked(rig, max_requeues=3)
     await rig.root.pause(run)
     rig.advance(61)
     await worker.heartbeat()
@@ -78,7 +70,7 @@ async def test_a_pause_whose_worker_dies_ends_paused_l4(rig: Rig):
 
 
 async def test_a_pause_whose_worker_leaves_ends_paused_l4(rig: Rig):
-    worker, run = await running(rig, max_requeues=3)
+    worker, run = await worked(rig, max_requeues=3)
     await rig.root.pause(run)
 
     await worker.leave()
@@ -88,7 +80,7 @@ async def test_a_pause_whose_worker_leaves_ends_paused_l4(rig: Rig):
 
 @pytest.mark.parametrize("paused", [False, True])
 async def test_usage_above_the_budget_fails_paused_or_not_l4(rig: Rig, paused: bool):
-    worker, run = await running(rig, budget=10, max_retries=3)
+    worker, run = await worked(rig, budget=10, max_retries=3)
     if paused:
         await rig.root.pause(run)
 
@@ -99,7 +91,7 @@ async def test_usage_above_the_budget_fails_paused_or_not_l4(rig: Rig, paused: b
 
 
 async def test_usage_within_the_budget_fails_nothing_l4(rig: Rig):
-    worker, run = await running(rig, budget=10)
+    worker, run = await worked(rig, budget=10)
 
     now = await worker.pause_report(run, usage=10)
 
@@ -107,7 +99,7 @@ async def test_usage_within_the_budget_fails_nothing_l4(rig: Rig):
 
 
 async def test_a_second_pause_changes_nothing_l4(rig: Rig):
-    _, run = await running(rig)
+    _, run = await worked(rig)
     asked = await rig.root.pause(run)
 
     again = await rig.root.pause(run)

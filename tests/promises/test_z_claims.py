@@ -11,7 +11,7 @@ from tests.api.rooms import until
 from tests.live.sockets import connected
 from tests.promises.over_socket import SocketUser, SocketWorker, asked
 from tests.promises.problems import refused, told
-from tests.promises.rig import Rig, over_http, over_socket
+from tests.promises.rig import Rig, over_http, over_socket, worked, worker_of
 from tests.promises.words import JOB, Task
 from treadle_server.store.sqlite import writer
 
@@ -20,8 +20,7 @@ on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 async def test_z9_the_oldest_is_claimed_first(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     tasks = []
     for _ in range(4):
         tasks.append(await rig.root.submit())
@@ -123,8 +122,7 @@ async def test_z9_a_claim_whose_answer_was_lost_comes_back(rig: Rig, limit: str)
 
 @over_http
 async def test_z9_a_client_that_is_gone_before_its_claim_is_answered_has_claimed_nothing(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     claim = asyncio.ensure_future(worker.claim(wait=20))
     await until(lambda: rig.engine.dispatcher._waiting)
 
@@ -145,8 +143,7 @@ def locked(rig: Rig) -> sqlite3.Connection:
 
 @on_sqlite
 async def test_z9_a_claim_waits_while_another_process_writes(rig: Rig, monkeypatch: pytest.MonkeyPatch):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     task = await rig.root.submit()
     asked_twice = asyncio.Event()
     lock = writer._lock
@@ -170,8 +167,7 @@ async def test_z9_a_claim_waits_while_another_process_writes(rig: Rig, monkeypat
 @on_sqlite
 async def test_z9_a_database_that_stays_locked_is_said_to_be_so(rig: Rig, monkeypatch: pytest.MonkeyPatch):
     """503 with Retry-After, and nothing is changed; afterwards all goes on."""
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     task = await rig.root.submit()
     monkeypatch.setattr(writer, "TRIES", 2)
     other = locked(rig)
@@ -211,8 +207,7 @@ async def test_z9_a_locked_database_is_asked_ten_times_with_growing_pauses(monke
 
 
 async def test_z10_a_worker_registers_beats_and_leaves(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB, name="w", group="g", concurrency=3, version="1.2")
+    worker = await worker_of(rig, name="w", group="g", concurrency=3, version="1.2")
 
     seen = await rig.root.worker(worker.id)
     assert [seen[name] for name in ("name", "group", "concurrency", "version", "owner")] == [
@@ -283,8 +278,7 @@ async def lose(rig: Rig) -> None:
 
 
 async def test_z11_the_tasks_of_a_stale_worker_fail_as_disconnected(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     task = await rig.root.submit(lease_seconds=3600)
     await worker.begin()
 
@@ -297,8 +291,7 @@ async def test_z11_the_tasks_of_a_stale_worker_fail_as_disconnected(rig: Rig):
 
 
 async def test_z11_within_its_budget_the_task_of_a_stale_worker_is_requeued(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     task = await rig.root.submit(lease_seconds=3600, max_requeues=1)
     await worker.begin()
 
@@ -327,10 +320,7 @@ async def test_z11_a_stale_workers_links_are_dropped_and_orphans_deleted(rig: Ri
 
 
 async def test_z11_a_worker_that_is_heard_of_in_time_keeps_what_it_has(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
-    await rig.root.submit(lease_seconds=3600)
-    run = await worker.begin()
+    worker, run = await worked(rig, lease_seconds=3600)
 
     for _ in range(3):
         rig.advance(59)
@@ -344,8 +334,7 @@ async def test_z11_a_worker_that_is_heard_of_in_time_keeps_what_it_has(rig: Rig)
 @over_http
 async def test_z11_a_lost_worker_is_told_to_register_again(rig: Rig):
     """It serves nothing any more: to go on as if nothing had been would mean to wait for ever."""
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     await lose(rig)
 
     with refused("worker-not-found", 404):
@@ -357,8 +346,7 @@ async def test_z11_a_lost_worker_is_told_to_register_again(rig: Rig):
 @over_socket
 async def test_z11_the_session_of_a_lost_worker_ends_and_it_comes_back_with_its_jobs(rig: Rig):
     """A frozen process whose connection stands must not be given one task after another, each to be lost."""
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     assert isinstance(worker, SocketWorker)
     await asked(worker.socket, "beat", tasks=[], draining=False)
     await lose(rig)
@@ -373,8 +361,7 @@ async def test_z11_the_session_of_a_lost_worker_ends_and_it_comes_back_with_its_
 
 
 async def test_z11_a_worker_that_leaves_ends_its_runs_at_once(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB, concurrency=2)
+    worker = await worker_of(rig, concurrency=2)
     budgets: list[dict[str, Any]] = [{"job": JOB}, {"job": JOB, "max_requeues": 1}]
     failed, requeued = await rig.root.submit_many(*budgets)
     for run in await worker.claim(2):
@@ -394,8 +381,7 @@ async def state(rig: Rig, task: Task) -> tuple[Any, ...]:
 
 
 async def test_z11_a_worker_is_lost_once_though_two_sweepers_turn_at_once(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     task = await rig.root.submit(max_requeues=5)
     await worker.begin()
     other = rig.new_sweeper()

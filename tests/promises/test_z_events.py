@@ -10,7 +10,7 @@ import pytest
 
 from tests.live.sockets import Socket
 from tests.promises.problems import refused
-from tests.promises.rig import Rig
+from tests.promises.rig import Rig, worked, worker_of
 from tests.promises.words import JOB
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable
@@ -33,8 +33,7 @@ def of_tasks(events: list[Event]) -> list[tuple[Any, ...]]:
 
 
 async def test_z16_each_transition_of_a_life_is_told_once_in_order(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     observer = await rig.observer()
 
     await rig.root.submit(max_retries=1, retry_base=5)
@@ -80,8 +79,7 @@ async def test_z16_a_verbs_events_are_told_once(rig: Rig):
 
 
 async def test_z16_a_task_that_is_handed_over_at_once_tells_both_of_its_states(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     observer = await rig.observer()
     claim = asyncio.ensure_future(worker.claim(wait=10))
     for _ in range(2):
@@ -151,8 +149,7 @@ async def test_z16_changes_of_jobs_are_told(rig: Rig):
 
 
 async def test_z16_what_changes_nothing_tells_nothing(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     task = await rig.root.submit(id="01a1fca0-0000-7000-8000-000000000001")
     run = await worker.begin()
     await worker.complete(run, 1)
@@ -173,10 +170,7 @@ async def test_z16_what_changes_nothing_tells_nothing(rig: Rig):
 
 
 async def test_z16_progress_logs_and_checkpoints_are_no_transitions(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
-    await rig.root.submit()
-    run = await worker.begin()
+    worker, run = await worked(rig)
     observer = await rig.observer(job=JOB)
 
     await worker.progress(run, 0.5)
@@ -216,8 +210,7 @@ async def test_z16_no_event_is_sent_of_what_could_not_be_committed(rig: Rig, mon
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_z16_what_an_event_tells_can_be_read_by_anybody(rig: Rig):
     """G7: another process reads the new state at the moment of the event."""
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     path = rig.engine.store.url.database  # type: ignore[attr-defined]
     pairs = []
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.promises.over_socket import SocketUser, asked
 from tests.promises.problems import refused, refused_as_any, told
-from tests.promises.rig import Rig, over_http
+from tests.promises.rig import Rig, over_http, worker_of
 from tests.promises.words import JOB, Task, User, Worker, run_of
 from treadle.wire.status import OPEN, Status
 from treadle.wire.transitions import TRANSITIONS, Verb
@@ -127,8 +127,7 @@ async def test_z7_each_status_allows_the_words_of_the_table(rig: Rig):
 
 @pytest.mark.parametrize("status", STATUSES)
 async def test_z7_every_other_word_is_refused_and_changes_nothing(rig: Rig, status: str):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     task = await brought_to(status, rig.root, worker, JOB)
     before = await picture(rig.root, task)
     rig.advance(1)
@@ -143,8 +142,7 @@ async def test_z7_every_other_word_is_refused_and_changes_nothing(rig: Rig, stat
 @over_http
 @pytest.mark.parametrize("status", STATUSES)
 async def test_z7_a_plain_update_of_the_status_follows_the_table_too(rig: Rig, status: str):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     task = await brought_to(status, rig.root, worker, JOB)
     before = await picture(rig.root, task)
     for to in [to for to, cells in PATCHES.items() if status not in cells]:
@@ -313,8 +311,7 @@ async def test_z7_bulk_actions_answer_for_each_task(rig: Rig):
 
 
 async def test_z8_each_time_is_kept_when_its_state_is_reached(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     times = []
 
     async def seen() -> Task:
@@ -346,8 +343,7 @@ def times_of(task: Task) -> dict[str, str]:
 
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
 async def test_z8_every_terminal_state_has_its_time_and_leaving_it_takes_the_time_away(rig: Rig, status: str):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     task = await brought_to(status, rig.root, worker, JOB)
     at = rig.clock.at.isoformat().replace("+00:00", "Z")
     assert (await rig.root.get(task))["completed_at"] == at
@@ -371,8 +367,7 @@ async def test_z8_a_task_that_never_ran_has_no_times_of_a_run(rig: Rig):
 
 
 async def test_z8_the_next_run_has_times_of_its_own_and_the_last_one_keeps_its(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     task = await rig.root.submit(max_retries=1, retry_base=0)
     first = await worker.begin()
     rig.advance(1)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.promises.rig import Rig
+from tests.promises.rig import Rig, worker_of
 from tests.promises.words import JOB, Task, User, Worker
 
 
@@ -56,8 +56,7 @@ async def test_z14_tasks_of_one_request_are_in_line_as_they_stand_in_it(rig: Rig
 
 async def test_z14_positions_are_the_order_of_claims(rig: Rig):
     """Priority, then due time, then arrival."""
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     late = await rig.root.submit(delay=1)
     await queue(rig.root, 0, 5, -3, 5, 0)
     rig.advance(1)
@@ -124,8 +123,7 @@ async def test_z14_a_priority_changed_and_changed_back_restores_the_place(rig: R
 
 
 async def test_z14_a_claim_moves_up_the_rest_and_a_hand_back_restores_the_place(rig: Rig):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     tasks = await queue(rig.root, 0, 0, 0)
 
     run = await worker.take()
@@ -137,8 +135,7 @@ async def test_z14_a_claim_moves_up_the_rest_and_a_hand_back_restores_the_place(
 
 @pytest.mark.parametrize("status", ["scheduled", "claimed", "running", "paused", "completed", "failed", "cancelled"])
 async def test_z14_in_every_state_but_pending_there_is_no_place(rig: Rig, status: str):
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     task = await rig.root.submit(delay=9 if status == "scheduled" else 0)
     words: dict[str, Any] = {"completed": worker.complete, "failed": worker.fail, "cancelled": rig.root.cancel}
     if status == "paused":

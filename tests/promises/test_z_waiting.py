@@ -9,15 +9,14 @@ import httpx
 import pytest
 
 from tests.api.rooms import until
-from tests.promises.rig import Rig, over_http
-from tests.promises.words import JOB, Task, Worker
+from tests.promises.rig import Rig, over_http, worker_of
+from tests.promises.words import Task, Worker
 
 pytestmark = over_http
 
 
 async def running(rig: Rig) -> tuple[Worker, Task]:
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     await rig.root.submit()
     return worker, await worker.begin()
 
@@ -169,8 +168,7 @@ async def test_z15_a_client_that_goes_frees_everything(rig: Rig):
 
 async def test_z15_a_pause_or_a_retry_is_no_end(rig: Rig):
     """The states that are not terminal wake nobody for good."""
-    await rig.root.register_job()
-    worker = await rig.root.register_worker(JOB)
+    worker = await worker_of(rig)
     await rig.root.submit(max_retries=1, retry_base=0)
     async with waiting(rig, await worker.begin(), "wait=60") as request:
         [task] = (await rig.root.http.get("/v1/tasks")).json()["items"]
