@@ -1,8 +1,8 @@
 """Webhooks reach public addresses only, whatever a name says at the second look (E12)."""
 
-import asyncio
 import socket
 import ssl
+from collections.abc import Callable
 from ipaddress import ip_address
 
 import httpx
@@ -12,6 +12,7 @@ import trustme
 from tests.webhooks.conftest import LOOPBACK
 from tests.webhooks.receiver import receiving
 from treadle_server.webhooks.addresses import AddressRefused, may_reach, networks, resolve
+from treadle_server.webhooks.names import Names
 from treadle_server.webhooks.post import Post
 
 pytestmark = pytest.mark.anyio
@@ -55,30 +56,36 @@ async def test_however_loopback_is_written_it_is_known_when_it_is_looked_up_e12(
         spelling = "has no public address"
 
     with pytest.raises(AddressRefused, match=spelling):
-        await resolve(host, 80, ())
+        await resolve(Names(), host, ())
 
 
-class Names:
-    """A resolver that answers each look at a name with the next of its addresses."""
+class Resolver:
+    """Answers each look at a name with the next of its addresses."""
 
     def __init__(self, *answers: list[str]) -> None:
         self.answers = list(answers)
         self.asked: list[str] = []
-        self._real = asyncio.get_running_loop().getaddrinfo
 
-    async def __call__(self, host, port, **options):
-        name = host.decode() if isinstance(host, bytes) else host
-        if name[:1].isdigit() or ":" in name:
-            return await self._real(host, port, **options)
-        self.asked.append(name)
-        found = self.answers.pop(0)
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
+    def __call__(self, host: str) -> list[str]:
+        self.asked.append(host)
+        return self.answers.pop(0)
 
 
-async def test_a_name_is_looked_up_once_and_what_was_checked_is_what_is_reached_e12(receiver, monkeypatch) -> None:
+@pytest.fixture
+def resolving(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resolver]:
+    """Have names lead to these addresses."""
+
+    def resolve_by(*answers: list[str]) -> Resolver:
+        resolver = Resolver(*answers)
+        monkeypatch.setattr("treadle_server.webhooks.names._looked_up", resolver)
+        return resolver
+
+    return resolve_by
+
+
+async def test_a_name_is_looked_up_once_and_what_was_checked_is_what_is_reached_e12(receiver, resolving) -> None:
     """The second answer, which would lead elsewhere, is never asked for: DNS rebinding is of no use."""
-    names = Names(["127.0.0.1"], ["127.0.0.2"])
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", names)
+    names = resolving(["127.0.0.1"], ["127.0.0.2"])
     post = Post(timeout=5, allowed=networks(["127.0.0.1/32"]))
 
     answer = await post.send(f"http://hooks.example:{receiver.port}/a?b=c", b"{}", {"webhook-id": "1"})
@@ -90,9 +97,8 @@ async def test_a_name_is_looked_up_once_and_what_was_checked_is_what_is_reached_
     assert (got.path, got.headers["host"]) == ("/a?b=c", f"hooks.example:{receiver.port}")
 
 
-async def test_a_name_that_leads_to_a_private_address_is_not_connected_to_e12(receiver, monkeypatch) -> None:
-    names = Names(["127.0.0.1", "10.0.0.1"])
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", names)
+async def test_a_name_that_leads_to_a_private_address_is_not_connected_to_e12(receiver, resolving) -> None:
+    resolving(["127.0.0.1", "10.0.0.1"])
     post = Post(timeout=5)
 
     answer = await post.send(f"http://hooks.example:{receiver.port}/", b"{}", {})
@@ -113,13 +119,13 @@ async def test_a_name_that_leads_to_a_private_address_is_not_connected_to_e12(re
         AttributeError("'NoneType' object, of 127.0.0.3, has no attribute 'getpeername'"),
     ],
 )
-async def test_what_went_wrong_is_told_without_the_addresses_of_the_host_e12(fault, monkeypatch) -> None:
+async def test_what_went_wrong_is_told_without_the_addresses_of_the_host_e12(fault, monkeypatch, resolving) -> None:
     """A network that the settings admit is still nobody's to read: a delivery's error stands before a plain user."""
 
     async def fail(*_: object) -> None:
         raise fault
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", Names(["127.0.0.33", "127.0.0.3"]))
+    resolving(["127.0.0.33", "127.0.0.3"])
     monkeypatch.setattr("treadle_server.webhooks.post._send_to", fail)
     post = Post(timeout=5, allowed=LOOPBACK)
 
@@ -130,14 +136,28 @@ async def test_what_went_wrong_is_told_without_the_addresses_of_the_host_e12(fau
     assert "127.0.0" not in str(answer.error)
 
 
-async def test_of_several_addresses_one_that_can_be_reached_is_taken_e12(receiver, monkeypatch) -> None:
+async def test_of_several_addresses_one_that_can_be_reached_is_taken_e12(receiver, resolving) -> None:
     """Nothing listens at 127.0.0.3, and 10.0.0.1 is not allowed."""
-    names = Names(["10.0.0.1", "127.0.0.3", "127.0.0.1"])
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", names)
+    resolving(["10.0.0.1", "127.0.0.3", "127.0.0.1"])
     post = Post(timeout=5, allowed=LOOPBACK)
 
     answer = await post.send(f"http://hooks.example:{receiver.port}/", b"{}", {})
     await post.close()
+
+    assert (answer.status, len(receiver.got)) == (200, 1)
+
+
+async def test_an_address_that_is_silent_leaves_time_for_the_next_e12(receiver, resolving) -> None:
+    """Of a listener whose queue is full the kernel answers no more connection."""
+    with socket.socket() as silent, socket.socket() as queued:
+        silent.bind(("127.0.0.3", receiver.port))
+        silent.listen(0)
+        queued.connect(silent.getsockname())
+        resolving(["127.0.0.3", "127.0.0.1"])
+        post = Post(timeout=1, allowed=LOOPBACK)
+
+        answer = await post.send(f"http://hooks.example:{receiver.port}/", b"{}", {})
+        await post.close()
 
     assert (answer.status, len(receiver.got)) == (200, 1)
 
@@ -155,14 +175,14 @@ async def test_no_proxy_of_the_environment_is_used_e12(receiver, monkeypatch) ->
 
 @pytest.mark.parametrize("name", ["hooks.example", "other.example"])
 async def test_a_receivers_certificate_must_be_for_its_name_and_not_for_the_address_e12(
-    name, tmp_path, monkeypatch
+    name, tmp_path, monkeypatch, resolving
 ) -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("hooks.example").configure_cert(context)
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", Names(["127.0.0.1"]))
+    resolving(["127.0.0.1"])
     post = Post(timeout=5, allowed=LOOPBACK)
 
     async with receiving(tls=context) as receiver:

@@ -1,9 +1,9 @@
 """Which addresses a webhook may reach: public ones, and those of networks that the settings name."""
 
-import asyncio
-import socket
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from treadle_server.webhooks.names import Names
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -65,16 +65,15 @@ def may_reach(address: Address, allowed: Sequence[Network]) -> bool:
     )
 
 
-async def resolve(host: str, port: int, allowed: Sequence[Network]) -> list[str]:
+async def resolve(names: Names, host: str, allowed: Sequence[Network]) -> list[str]:
     """Return the addresses of the host that may be reached. Raises `AddressRefused`.
 
     Who connects must connect to one of these, and not ask for the name again: a second answer may be another.
     """
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = await names.addresses(host)
     except (OSError, UnicodeError) as error:
         raise AddressRefused(f"{host} has no address ({error})") from None
-    addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
     good = [text for text in addresses if may_reach(ip_address(text), allowed)]
     if not good:
         raise AddressRefused(

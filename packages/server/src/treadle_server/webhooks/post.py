@@ -12,6 +12,8 @@ import httpx
 from treadle_server import __version__
 from treadle_server.domain.webhooks import LONGEST_DELAY, Answer
 from treadle_server.webhooks.addresses import AddressRefused, Network, resolve
+from treadle_server.webhooks.connections import Connections
+from treadle_server.webhooks.names import Names
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +30,7 @@ class Post:
     def __init__(self, *, timeout: float, allowed: Sequence[Network] = ()) -> None:
         self._timeout = timeout
         self._allowed = allowed
+        self._names = Names()
         self._client: httpx.AsyncClient | None = None
 
     async def _open(self) -> httpx.AsyncClient:
@@ -41,11 +44,10 @@ class Post:
         # A connection is never used twice: it goes to an address, which several names may share. No proxy: it would
         # look names up by itself.
         return httpx.AsyncClient(
-            verify=context,
+            transport=Connections(context),
             trust_env=False,
             follow_redirects=False,
             timeout=self._timeout,
-            limits=httpx.Limits(max_keepalive_connections=0),
             headers={"user-agent": f"Treadle/{__version__}", "accept": "*/*", "accept-encoding": "identity"},
         )
 
@@ -72,14 +74,14 @@ class Post:
     async def _send(
         self, client: httpx.AsyncClient, url: httpx.URL, body: bytes, headers: dict[str, str], limit: asyncio.Timeout
     ) -> Answer:
-        port = url.port or {"https": 443}.get(url.scheme, 80)
-        addresses = await resolve(url.host, port, self._allowed)
+        addresses = await resolve(self._names, url.host, self._allowed)
+        # A host with several addresses is often reached by one of them only, and the others may just be silent.
+        patience = httpx.Timeout(self._timeout, connect=self._timeout / len(addresses))
         try:
             for address in addresses[:-1]:
-                with suppress(httpx.ConnectError):
-                    # A host with several addresses is often reached by one of them only.
-                    return await _send_to(client, address, url, body, headers, limit)
-            return await _send_to(client, addresses[-1], url, body, headers, limit)
+                with suppress(httpx.ConnectError, httpx.ConnectTimeout):
+                    return await _send_to(client, address, url, body, headers, patience, limit)
+            return await _send_to(client, addresses[-1], url, body, headers, patience, limit)
         except Exception as error:  # noqa: BLE001 - what is thrown past httpx by what it is built of is no defect either
             log.info("a webhook was not sent to %s at %s: %r", url.host, ", ".join(addresses)[:400], error)
             return Answer(None, _without(addresses, url.host, f"{type(error).__name__}: {error}"))
@@ -98,6 +100,7 @@ async def _send_to(
     url: httpx.URL,
     body: bytes,
     headers: dict[str, str],
+    patience: httpx.Timeout,
     limit: asyncio.Timeout,
 ) -> Answer:
     """Send to this very address what is meant for the URL's host: its name stands in Host and in TLS."""
@@ -106,6 +109,7 @@ async def _send_to(
         url.copy_with(host=address),
         content=body,
         headers={**headers, "host": url.netloc.decode("ascii"), "content-type": "application/json"},
+        timeout=patience,
         extensions={"sni_hostname": url.raw_host.decode("ascii")},
     )
     response = await client.send(request, stream=True)
@@ -146,7 +150,8 @@ def _retry_after(response: httpx.Response) -> float | None:
     text = response.headers.get("retry-after", "")
     if text.isascii() and text.isdecimal():
         return float(text) if len(text) <= 9 else LONGEST_DELAY
-    with suppress(ValueError, TypeError):
-        # By the receiver's own clock. TypeError: one date has a zone and the other none.
+    with suppress(ValueError, TypeError, OverflowError):
+        # By the receiver's own clock. TypeError: one date has a zone and the other none. OverflowError: a year of many
+        # digits.
         return (parsedate_to_datetime(text) - parsedate_to_datetime(response.headers.get("date", ""))).total_seconds()
     return None
