@@ -11,6 +11,7 @@ from tests.webhooks.conftest import hook, mailing, outbox
 from tests.webhooks.receiver import receiving, says
 from treadle.wire.status import Status
 from treadle_server.domain.webhooks import LONGEST_DELAY, Answer
+from treadle_server.webhooks import room
 from treadle_server.webhooks import sender as sender_module
 
 pytestmark = pytest.mark.anyio
@@ -138,6 +139,7 @@ async def test_a_receiver_that_asks_for_a_pause_gets_it_e12(shop, clock, mail, r
         ("retry-after: -5",),
         ("retry-after: soon",),
         ("retry-after: Sun, 25 Oct 2026 01:14:00 GMT",),
+        ("retry-after: Sun, 25 Oct 99999999999999999999 01:14:00 GMT",),
         ("date: Sun, 25 Oct 2026 00:59:00 GMT", "retry-after: Sun, 25 Oct 2026 00:14:00 GMT"),
         ("date: Sun, 25 Oct 2026 00:59:00 -0000", "retry-after: Sun, 25 Oct 2026 01:14:00 GMT"),
     ],
@@ -222,9 +224,33 @@ async def test_a_slow_receiver_keeps_no_other_waiting_e12(shop, receiver) -> Non
         for task in await shop.submit(20):
             await shop.steer(task, "cancel")
 
-        await until(mail.turn, lambda _: len(receiver.got) >= 20 and len(slow.got) >= sender_module.AT_ONCE_EACH)
+        await until(mail.turn, lambda _: len(receiver.got) >= 20 and len(slow.got) >= room.AT_ONCE_EACH)
 
-        assert len(slow.got) == sender_module.AT_ONCE_EACH
+        assert len(slow.got) == room.AT_ONCE_EACH
+        release.set()
+
+
+async def test_receivers_that_answer_no_more_keep_no_other_waiting_e12(shop, clock, receiver) -> None:
+    """All room is theirs at first; it is known soon that they are slow, and have room of their own."""
+    async with receiving() as dead, mailing(shop.engine) as mail:
+        release = asyncio.Event()
+        dead.answers = [lambda _writer: release.wait() for _ in range(200)]
+        for _ in range(room.AT_ONCE // room.AT_ONCE_EACH + 2):
+            await hook(shop.engine, dead.url)
+        for task in await shop.submit(room.AT_ONCE_EACH + 1):
+            await shop.steer(task, "cancel")
+        await until(mail.turn, lambda _: len(dead.got) == room.AT_ONCE)
+        await hook(shop.engine, receiver.url)
+        await ended(shop)
+
+        assert await mail.turn() == room.SOON
+        assert receiver.got == []
+        clock.advance(room.SOON)
+        await mail.turn()
+
+        await receiver.until(1)
+        await mail.turn()
+        assert len(mail.sender._flying) <= room.MOST
         release.set()
 
 

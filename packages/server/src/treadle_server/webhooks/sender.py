@@ -8,7 +8,6 @@ same delivery, with the same `webhook-id`, is tried again.
 import asyncio
 import logging
 import random
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -21,17 +20,12 @@ from treadle_server.services.base import EngineService
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import webhooks
 from treadle_server.store.transaction.webhooks import Claimed, Tried
+from treadle_server.webhooks.room import SOON, Flight, Room
 
 log = logging.getLogger(__name__)
 
 EVERY = 2.0
 """Seconds after which it is looked again for webhooks and deliveries that another server put in."""
-
-AT_ONCE = 32
-"""Tries at once."""
-
-AT_ONCE_EACH = 8
-"""Tries at once for one webhook: a receiver that is slow does not keep others waiting."""
 
 MARGIN = 5.0
 """Seconds, and the length of a try once more, by which a claim outlasts the longest try: time to note its outcome."""
@@ -62,7 +56,9 @@ class Sender(EngineService):
         self._post: Sends | None = None
         self._attempts = attempts
         self._lease = timedelta(seconds=2 * timeout + MARGIN)
-        self._flying: dict[str, Claimed] = {}
+        self._flying: dict[str, Flight] = {}
+        self._slow: set[str] = set()
+        """Webhooks whose last try was not answered soon."""
         self._ended: dict[str, tuple[Claimed, Answer]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._tries: set[asyncio.Task[None]] = set()
@@ -100,29 +96,33 @@ class Sender(EngineService):
 
     async def _look(self) -> tuple[list[str], float]:
         """Return the webhooks with deliveries that are due and can be tried, and when to look again."""
-        if not self._engine.hooks or len(self._flying) >= AT_ONCE:
-            return [], EVERY
+        # What is under way leaves room when it ends, of which it tells, and also when it has taken long.
+        most = SOON if self._flying else EVERY
+        if not self._engine.hooks:
+            return [], most
         async with self._engine.store.read() as connection:
             first = await webhooks.waiting(connection, tokens_at=self._engine.tokens_at())
-        now = self._engine.clock.now()
-        busy = Counter(one.webhook_id for one in self._flying.values())
-        free = {hook: at for hook, at in first.items() if busy[hook] < AT_ONCE_EACH}
+        self._slow &= first.keys()
+        now, room = self._engine.clock.now(), self._room()
+        free = {hook: at for hook, at in first.items() if room.of(hook)}
         due = [hook for hook, at in free.items() if at <= now]
-        until = min((at - now for at in free.values() if at > now), default=timedelta(seconds=EVERY))
-        return due, min(EVERY, until.total_seconds())
+        until = min((at - now for at in free.values() if at > now), default=timedelta(seconds=most))
+        return due, min(most, until.total_seconds())
 
     async def _claim(self, tx: Tx, due: list[str]) -> list[Claimed]:
         """Take what is due, a few for each webhook, as many as there is room for."""
-        now = self._engine.clock.now()
-        busy = Counter(one.webhook_id for one in self._flying.values())
-        room = AT_ONCE - len(self._flying)
+        now, room = self._engine.clock.now(), self._room()
         claimed: list[Claimed] = []
         random.shuffle(due)
         for hook in due:
-            most = min(AT_ONCE_EACH - busy[hook], room - len(claimed))
-            if most > 0:
-                claimed += await webhooks.claim(tx, hook, now=now, until=now + self._lease, most=most)
+            if most := room.of(hook):
+                found = await webhooks.claim(tx, hook, now=now, until=now + self._lease, most=most)
+                room.take(hook, len(found))
+                claimed += found
         return claimed
+
+    def _room(self) -> Room:
+        return Room(self._flying.values(), self._slow, self._engine.clock.monotonic())
 
     async def _write_answers(self, tx: Tx, ended: dict[str, tuple[Claimed, Answer]]) -> None:
         now = self._engine.clock.now()
@@ -144,12 +144,13 @@ class Sender(EngineService):
         if one.id in self._flying:
             # The machine slept for longer than its own claim: the first try is to end, and the next claim comes.
             return
-        self._flying[one.id] = one
-        trying = self._group.create_task(self._try(one), name=f"webhook {one.id}")
+        flight = self._flying[one.id] = Flight(one, self._engine.clock.monotonic())
+        trying = self._group.create_task(self._try(flight), name=f"webhook {one.id}")
         self._tries.add(trying)
         trying.add_done_callback(self._tries.discard)
 
-    async def _try(self, one: Claimed) -> None:
+    async def _try(self, flight: Flight) -> None:
+        one = flight.claimed
         post = self._post = self._post or self._open_post()
         timestamp = int(self._engine.clock.now().timestamp())
         body = one.body.encode()
@@ -164,6 +165,8 @@ class Sender(EngineService):
             # A defect must not end the tries of others; it counts as a try that failed.
             log.exception("delivery %s could not be tried", one.id)
             answer = Answer(None, f"{type(error).__name__}: {error}")
+        is_slow = self._engine.clock.monotonic() - flight.since >= SOON
+        (self._slow.add if is_slow else self._slow.discard)(one.webhook_id)
         self._ended[one.id] = (one, answer)
         del self._flying[one.id]
         self.wake()
@@ -175,6 +178,6 @@ class Sender(EngineService):
         try:
             async with self._engine.store.write() as tx:
                 await self._write_answers(tx, self._ended)
-                await webhooks.give_back(tx, self._flying.values(), self._engine.clock.now())
+                await webhooks.give_back(tx, [one.claimed for one in self._flying.values()], self._engine.clock.now())
         except StoreUnavailable as error:
             log.warning("%d deliveries are tried again when their claims end: %s", len(self._flying), error.detail)
