@@ -94,6 +94,25 @@ async def test_c10_an_object_without_a_row_is_removed_after_an_hour_and_no_other
     assert (await either.fetch(task)).content == b"hello"
 
 
+async def test_c10_what_an_upload_left_that_was_cut_off_with_its_server_is_removed_after_an_hour(
+    studio: Studio,
+) -> None:
+    """The store lists no file that it has not finished."""
+    task = await studio.started()
+    await studio.store(task)
+    [known] = studio.files
+    young, old = known.with_name(f"{known.name}#1"), known.with_name(f"{known.name}#12")
+    foreign = known.parent.parent / "not-ours" / "x#1"
+    foreign.parent.mkdir()
+    for path, hours in ((young, 0.9), (old, 1.1), (foreign, 9)):
+        path.write_bytes(b"half of i")
+        aged(path, studio, hours)
+
+    await studio.sweeper.turn()
+
+    assert studio.files == sorted([known, young, foreign])
+
+
 async def test_c10_artifacts_go_with_their_task(either: Studio) -> None:
     task = await either.started()
     await either.store(task)

@@ -40,6 +40,9 @@ MOST_PUTS = 32
 
 RETRY_AFTER = 5.0
 
+_UNFINISHED = re.compile(r".*#\d+")
+"""The name of a file that the store is still writing; it gets its own when it is whole."""
+
 _OF_ONE = re.compile(r"(?<=/)[^/\s]*-[0-9a-f]{12,16}(#\d+)?(?![0-9a-z])|[\d.]+\w?s(?=,)")
 """What a failure tells of one object alone: its name, and for how long it was tried."""
 
@@ -158,6 +161,16 @@ class Objects:
                 if old := [meta["path"] for meta in found if meta["last_modified"] < instant]:
                     yield old
 
+    async def remove_unfinished(self, instant: datetime) -> int:
+        """Remove what uploads left that a killed server was at, last written before then; return how many they were.
+
+        A directory alone has them, and the store lists none of them. Raises `StoreUnavailable`.
+        """
+        if not isinstance(self._store, LocalStore) or self._store.prefix is None:
+            return 0
+        with _failures_explained():
+            return await asyncio.to_thread(_remove_unfinished, self._store.prefix / self._site, instant)
+
     async def url(self, method: Literal["PUT", "GET"], location: str, seconds: float) -> str:
         """Return a URL at which the store itself takes or gives the object for so long. Raises `StoreUnavailable`."""
         assert isinstance(self._store, S3Store)
@@ -187,6 +200,18 @@ async def _each(found: Iterator[T]) -> AsyncIterator[T]:
     """Yield each, taken in a thread."""
     while (item := await asyncio.to_thread(next, found, None)) is not None:
         yield item
+
+
+def _remove_unfinished(directory: Path, instant: datetime) -> int:
+    removed = 0
+    for path in directory.glob("*#*"):
+        try:
+            if _UNFINISHED.fullmatch(path.name) and path.stat().st_mtime < instant.timestamp():
+                path.unlink()
+                removed += 1
+        except FileNotFoundError:
+            continue  # its upload has ended this very moment
+    return removed
 
 
 def _sync(path: Path) -> None:

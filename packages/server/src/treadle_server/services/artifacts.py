@@ -43,8 +43,9 @@ class ArtifactSweeper(EngineService):
         return EVERY
 
     async def _remove_strays(self) -> None:
-        removed = 0
-        async for locations in self._objects.older_than(self._engine.clock.now() - STRAY):
+        until = self._engine.clock.now() - STRAY
+        removed = await self._objects.remove_unfinished(until)
+        async for locations in self._objects.older_than(until):
             async with self._engine.store.read() as connection:
                 strays = set(locations) - await known(connection, locations)
             await self._objects.remove(strays)
