@@ -59,6 +59,32 @@ async def test_f6_each_kind_of_refusal_is_noted_and_the_rows_around_it_are_hande
     assert (await Relay(shop, client=client).run_once()).refused == 0
 
 
+@pytest.mark.parametrize("registration", ["{", "[1]", '"x"', "7", "[" * 100_000 + "]" * 100_000])
+async def test_f6_what_registers_nothing_is_noted_and_the_rows_around_it_are_handed_over(
+    shop: AsyncEngine, client: Client, registration: str
+) -> None:
+    ids = await write(shop, range(3))
+    await alter(shop, ids[1], job="@global:tasks:nobody", registration=registration)
+
+    swept = await Relay(shop, client=client).run_once()
+
+    assert (swept.handed, swept.refused, swept.left) == (2, 1, 0)
+    assert await problems(shop) == {ids[1]: "validation-error"}
+
+
+async def test_f6_a_row_without_a_registration_is_handed_over_behind_one_that_registers_its_job(
+    shop: AsyncEngine, client: Client
+) -> None:
+    """A program in another language writes rows of the same job; both are taken at once."""
+    ids = await write(shop, range(3))
+    await alter(shop, ids[1], registration=None)
+
+    swept = await Relay(shop, client=client).run_once()
+
+    assert (swept.handed, swept.refused) == (3, 0)
+    assert await submitted(client) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("written", ["'soon'", "1795649832", "''", "'2026-11-25T23:50:32+01:00'"])
 async def test_f6_what_is_no_instant_in_sqlite_keeps_no_row_from_being_handed_over_or_listed(
     tmp_path: Path, client: Client, written: str

@@ -63,15 +63,18 @@ async def hand_over(client: Client, rows: Sequence[Row]) -> HandingOutcome:
 
 
 async def _submit(client: Client, room: str, rows: list[Row], outcome: HandingOutcome) -> None:
+    answers = list(await _asked(client, room, rows, outcome))
+    # Registered for one row it is there for all: another program's rows have no registrations.
+    known = {row.job for row, answer in answers if isinstance(answer, JobNotFound) and row.registration is not None}
     missing: list[tuple[Row, JobNotFound]] = []
-    for row, answer in await _asked(client, room, rows, outcome):
-        if isinstance(answer, JobNotFound) and row.registration is not None:
+    for row, answer in answers:
+        if isinstance(answer, JobNotFound) and row.job in known:
             missing.append((row, answer))
         else:
             _note(outcome, row, answer)
     if not missing:
         return
-    refusals = await _register(client, missing)
+    refusals = await _register(client, [(row, why) for row, why in missing if row.registration is not None])
     again = [row for row, _ in missing if row.registration not in refusals]
     for row, _ in missing:
         if (why := refusals.get(row.registration)) is not None:
@@ -107,7 +110,7 @@ async def _register(
     refusals: dict[str | None, ProblemError | InvalidArguments] = {}
     for registration, why in {row.registration: why for row, why in missing}.items():
         try:
-            await client.call("register", json.loads(registration or "{}"))
+            await client.call("register", _asked_of(registration))
         except Forbidden:
             refusals[registration] = why
         except SchemaConflict:
@@ -117,8 +120,16 @@ async def _register(
         except (ProblemError, InvalidArguments) as error:
             refusals[registration] = error
         except (ValueError, RecursionError) as error:
-            refusals[registration] = InvalidArguments(f"the row's registration is no JSON: {error}")
+            refusals[registration] = InvalidArguments(f"the row's registration is none: {error}")
     return refusals
+
+
+def _asked_of(registration: str | None) -> dict[str, Any]:
+    """Return what a registration asks for; raises `ValueError`, and `RecursionError` when it is too deep."""
+    asked = json.loads(registration or "{}")
+    if not isinstance(asked, dict):
+        raise ValueError("it is to be an object with room, category, name and schema")  # noqa: TRY004 - as its JSON
+    return asked
 
 
 def _item(row: Row) -> dict[str, Any]:
