@@ -16,6 +16,7 @@ from treadle import Client
 from treadle.tasks.content import Content
 from treadle.worker.uploads import Uploader
 from treadle_server.artifacts import backends
+from treadle_server.errors import StoreUnavailable
 from treadle_server.testing import serve
 
 
@@ -171,6 +172,32 @@ async def test_c10_the_sdk_uploads_to_the_store_and_downloads_from_it(studio: St
 
     assert saved == tmp_path / "data.bin"
     assert saved.read_bytes() == body
+
+
+async def test_c10_what_can_not_be_removed_afterwards_is_left_to_the_sweeper_and_changes_no_answer(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bucket's policy may let nobody remove: what was stored was answered by 503, and a refusal too."""
+    with monkeypatch.context() as patch:
+        patch.setattr(studio.objects, "remove", _refuse)
+        task = await studio.started()
+        upload = await studio.announced(task)
+        await studio.put(upload)
+
+        stored = await finish(studio, upload)
+
+        other = await studio.announced(task, name="other")
+        await studio.put(other, b"hell")
+        refused = await finish(studio, other)
+    assert (stored.status_code, refused.status_code) == (201, 422)
+    assert len(await studio.names(task)) == 1
+    studio.clock.at += timedelta(days=10_000)
+    await studio.sweeper.turn()
+    assert len([key for key in await objects(studio) if "/staging/" not in key]) == 1
+
+
+async def _refuse(_locations: object) -> None:
+    raise StoreUnavailable("nobody may remove anything")
 
 
 async def test_c10_a_store_that_does_not_answer_is_a_503_with_the_time_to_come_back(

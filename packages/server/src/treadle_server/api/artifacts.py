@@ -141,7 +141,7 @@ async def finish(call: Call) -> Response:
     except FileNotFoundError:
         raise ValidationFailed(f"nothing was put yet for {artifact.name!r}: put it to its put_url first") from None
     stored = await _keep(call, announced, location, found)
-    await objects.remove([staged])
+    await objects.discard(staged)
     return answer(artifact_data(stored), 201)
 
 
@@ -154,7 +154,7 @@ async def _check_copy(call: Call, artifact: Artifact, location: str) -> bytes:
         _check_type(artifact, found.content_type)
         check_digest(artifact, found.sha256)
     except ValidationFailed:
-        await objects.remove([location])
+        await objects.discard(location)
         raise
     return found.sha256
 
@@ -203,10 +203,10 @@ async def _keep(call: Call, announced: Announced, location: str, sha256: bytes) 
         stored = await call.ctx.engine.run(command)
     except Refused:
         # After any other failure it is not known whether the row was written: the sweeper finds out.
-        await objects.remove([location])
+        await objects.discard(location)
         raise
     if stored.location != location:
-        await objects.remove([location])
+        await objects.discard(location)
     return stored
 
 

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -150,6 +150,11 @@ class Objects:
                     await asyncio.to_thread(self._store.delete, location)
             except FileNotFoundError:
                 continue
+
+    async def discard(self, location: str) -> None:
+        """Remove an object that no row knows. Where that fails, which is logged, the sweeper finds it by its age."""
+        with suppress(StoreUnavailable):
+            await self.remove([location])
 
     async def older_than(self, instant: datetime) -> AsyncIterator[list[str]]:
         """Yield the locations of this database's objects that were written before then, some at a time.
