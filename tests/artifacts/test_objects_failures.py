@@ -20,7 +20,7 @@ async def fails(objects: Objects) -> None:
     objects.set_site("site")
     for location in (objects.staging("019aa5c0-0000-7000-8000-000000000001"), objects.fresh("a"), objects.fresh("a")):
         with pytest.raises(StoreUnavailable):
-            await objects.put(location, pieces(), size=1)
+            await objects.put(location, pieces())
         with pytest.raises(StoreUnavailable):
             await objects.copy(location, objects.fresh("b"))
     await objects.close()

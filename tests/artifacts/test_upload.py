@@ -11,6 +11,7 @@ import pytest
 from tests.artifacts.studio import Studio, problem
 from tests.live.sockets import connected
 from tests.waiting import until
+from treadle_server.artifacts.objects import MOST_WRITES
 
 
 async def test_c10_what_is_put_is_listed_and_fetched_as_it_was(either: Studio) -> None:
@@ -86,7 +87,7 @@ async def test_c10_an_upload_that_races_the_report_is_stored_or_refused_never_so
 
 async def taken_up(studio: Studio) -> None:
     """Wait until the server has looked at the run, and takes the bytes."""
-    await until(lambda: studio.objects._blocking, seconds=20)
+    await until(lambda: studio.objects._coming, seconds=20)
 
 
 async def test_c10_an_upload_whose_run_ends_before_its_last_byte_is_refused(studio: Studio) -> None:
@@ -332,7 +333,7 @@ async def test_c10_a_default_expiry_holds_for_what_names_none(studio: Studio) ->
 async def test_c10_an_upload_whose_bytes_stop_coming_is_given_up(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle_server.artifacts.blocking.SILENCE", 0.05)
+    monkeypatch.setattr("treadle_server.artifacts.coming.SILENCE", 0.05)
     task = await studio.started()
     upload = await studio.announced(task, bytes(3_000_000))
     released = asyncio.Event()
@@ -344,13 +345,44 @@ async def test_c10_an_upload_whose_bytes_stop_coming_is_given_up(
 
     async def seen() -> None:
         """Let the body go on once the server has given it up, for the client reads its answer only then."""
-        await until(lambda: studio.objects._putters._threads and not studio.objects._blocking, seconds=20)
+        await until(lambda: studio.objects._writers._threads and not studio.objects._coming, seconds=20)
         released.set()
 
     answer, _ = await asyncio.gather(studio.put(upload, stalls()), seen(), return_exceptions=True)
 
     assert isinstance(answer, httpx.HTTPError) or problem(answer) == "validation-error"
     assert (await studio.names(task), studio.files) == ([], [])
+
+
+async def test_c10_uploads_that_stand_still_keep_no_other_waiting(studio: Studio) -> None:
+    """Each kept a thread of 32, for a minute, and who brings a byte now and then for ever."""
+    task = await studio.started()
+    released = asyncio.Event()
+
+    async def stalls() -> AsyncIterator[bytes]:
+        yield b"h"
+        await released.wait()
+        yield b"ello"
+
+    stalled = [await studio.announced(task, name=f"{n}.txt") for n in range(MOST_WRITES + 1)]
+    putting = asyncio.gather(*(studio.put(upload, stalls()) for upload in stalled))
+    await until(lambda: len(studio.objects._coming) == len(stalled), seconds=20)
+
+    async with asyncio.timeout(20):
+        await studio.store(task, name="quick.txt")
+
+    released.set()
+    assert {answer.status_code for answer in await putting} == {201}
+    assert len(await studio.names(task)) == len(stalled) + 1
+
+
+async def test_c10_more_uploads_than_there_is_room_for_come_one_after_the_other(studio: Studio) -> None:
+    studio.objects._room = asyncio.Semaphore(1)
+    task = await studio.started()
+
+    await asyncio.gather(*(studio.store(task, name=f"{n}.txt") for n in range(4)))
+
+    assert len(await studio.names(task)) == 4
 
 
 async def test_c10_a_server_that_stops_ends_the_uploads_that_are_under_way(studio: Studio) -> None:
@@ -371,6 +403,6 @@ async def test_c10_a_server_that_stops_ends_the_uploads_that_are_under_way(studi
     putting.cancel()
     await asyncio.gather(putting, return_exceptions=True)
 
-    assert not studio.objects._blocking
-    assert not any(thread.is_alive() for thread in studio.objects._putters._threads)
+    assert not studio.objects._coming
+    assert not any(thread.is_alive() for thread in studio.objects._writers._threads)
     assert studio.files == []

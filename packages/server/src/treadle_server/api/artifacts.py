@@ -118,7 +118,7 @@ async def put(call: Call) -> Response:
     check_uploadable(announced.task, announced.run, artifact.run_id, call.ctx.now())
     objects = call.ctx.artifacts.objects
     location = objects.fresh(artifact.id)
-    await objects.put(location, upload.chunks(), size=artifact.size)
+    await objects.put(location, upload.chunks())
     return answer(artifact_data(await _keep(call, announced, location, upload.sha256)), 201)
 
 

@@ -9,22 +9,21 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Literal, TypeVar
 
-from obstore import sign
+from obstore import open_writer, sign
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, MemoryStore, S3Store
 
 from treadle_server.artifacts.backends import open_store, presigns
-from treadle_server.artifacts.blocking import BlockingPieces
+from treadle_server.artifacts.coming import ComingPieces
 from treadle_server.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -35,8 +34,11 @@ CHUNK = 1024 * 1024
 PART = 5 * 1024 * 1024
 """Bytes of a part of an upload to a cloud: the smallest that they take. Two are on their way at once."""
 
-MOST_PUTS = 32
-"""Uploads at once, each with a thread of its own; a further one is read no further until one has ended."""
+MOST_PUTS = 256
+"""Uploads at once, each with a few megabytes; a further one is read no further until one has ended."""
+
+MOST_WRITES = 32
+"""Threads that write. An upload has one while there is something to write, and none while its client is silent."""
 
 RETRY_AFTER = 5.0
 
@@ -68,8 +70,10 @@ class Objects:
         """Whether clients speak to the store itself, by signed URLs."""
         self._part = CHUNK if isinstance(self._store, LocalStore | MemoryStore) else PART
         self._site = ""
-        self._blocking: set[BlockingPieces] = set()
-        self._putters = ThreadPoolExecutor(MOST_PUTS, thread_name_prefix="treadle-artifacts")
+        self._room = asyncio.Semaphore(MOST_PUTS)
+        self._coming: dict[ComingPieces, asyncio.Future[None]] = {}
+        """The uploads that are under way, with what is done when they are over."""
+        self._writers = ThreadPoolExecutor(MOST_WRITES, thread_name_prefix="treadle-artifacts")
 
     def set_site(self, site: str) -> None:
         """Take the prefix under which this database's objects stand."""
@@ -85,28 +89,46 @@ class Objects:
 
     async def close(self) -> None:
         """End the uploads that are under way, and their threads."""
-        for blocking in self._blocking:
-            blocking.stop()
-        await asyncio.to_thread(self._putters.shutdown)
+        for coming in self._coming:
+            coming.stop()
+        if self._coming:
+            await asyncio.wait(self._coming.values())
+        await asyncio.to_thread(self._writers.shutdown)
 
-    async def put(self, location: str, pieces: AsyncIterator[bytes], *, size: int) -> None:
-        """Store an object of `size` bytes, whole or not at all. Raises what `pieces` raises, and `StoreUnavailable`."""
-        blocking = BlockingPieces(pieces)
-        self._blocking.add(blocking)
-        part, in_parts = self._part, size > self._part
-        work = partial(self._store.put, location, blocking, use_multipart=in_parts, chunk_size=part, max_concurrency=2)
-        putting = asyncio.get_running_loop().run_in_executor(self._putters, work)
+    async def put(self, location: str, pieces: AsyncIterator[bytes]) -> None:
+        """Store an object, whole or not at all. Raises what `pieces` raises, `ValidationFailed`, `StoreUnavailable`."""
+        coming = ComingPieces(pieces)
+        over = self._coming[coming] = asyncio.get_running_loop().create_future()
         try:
-            with _failures_explained():
-                await asyncio.shield(putting)
-        except asyncio.CancelledError:
-            blocking.stop()
-            await asyncio.gather(putting, return_exceptions=True)
-            raise
+            async with self._room:
+                with _failures_explained():
+                    await self._write(location, coming)
         finally:
-            self._blocking.discard(blocking)
+            del self._coming[coming]
+            over.set_result(None)
         if isinstance(self._store, LocalStore) and self._store.prefix is not None:
             await asyncio.to_thread(_sync, self._store.prefix / location)
+
+    async def _write(self, location: str, coming: ComingPieces) -> None:
+        # What is smaller than a part is put as one, when the file is closed.
+        file = open_writer(self._store, location, buffer_size=self._part, max_concurrency=2)
+        try:
+            while (piece := await coming.next()) is not None:
+                await self._in_thread(file.write, piece)
+            await self._in_thread(file.close)
+        except BaseException as error:
+            with suppress(BaseError, OSError):  # the store that fails to forget it: a directory is swept
+                await self._in_thread(file.__exit__, type(error), error, error.__traceback__)
+            raise
+
+    async def _in_thread(self, call: Callable[..., object], *given: object) -> None:
+        """Call it in a thread of the writers, and see it end whatever comes: a file bears one call at a time."""
+        working = asyncio.get_running_loop().run_in_executor(self._writers, call, *given)
+        try:
+            await asyncio.shield(working)
+        except asyncio.CancelledError:
+            await asyncio.wait([working])
+            raise
 
     async def get(self, location: str, *, start: int = 0, end: int) -> AsyncIterator[bytes]:
         """Return the bytes from `start` to before `end`, piece by piece.

@@ -1,0 +1,39 @@
+"""The pieces of an upload as they come, each within a time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from treadle_server.errors import StoreUnavailable, ValidationFailed
+
+SILENCE = 60.0
+"""Seconds within which something more must come: an upload that stands still keeps room from others."""
+
+
+class ComingPieces:
+    """What comes of one upload."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+        self._limit: asyncio.Timeout | None = None
+        self._is_stopped = False
+
+    async def next(self) -> bytes | None:
+        """Return the next piece, or None behind the last one.
+
+        Raises what the pieces raise, `ValidationFailed` when none comes, and `StoreUnavailable` when it was stopped.
+        """
+        try:
+            async with asyncio.timeout(0 if self._is_stopped else SILENCE) as self._limit:
+                return await anext(self._pieces, None)
+        except TimeoutError:
+            if self._is_stopped:
+                raise StoreUnavailable("the server is going away: put it again") from None
+            raise ValidationFailed(f"nothing more came for {SILENCE:.0f} s: put it again") from None
+        finally:
+            self._limit = None
+
+    def stop(self) -> None:
+        """End the upload: the next piece, or the one that is waited for, is an error."""
+        self._is_stopped = True
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time())
