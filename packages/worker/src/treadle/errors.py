@@ -27,13 +27,14 @@ TreadleError
 
 from typing import TYPE_CHECKING, ClassVar
 
+from treadle.pickling import Picklable
 from treadle.wire.problems import PROBLEMS, Problem
 
 if TYPE_CHECKING:
     from treadle.wire.tasks import TaskItem
 
 
-class TreadleError(Exception):
+class TreadleError(Picklable, Exception):
     """Whatever the SDK raises is one of these."""
 
 

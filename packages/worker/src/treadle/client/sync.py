@@ -2,27 +2,24 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from pydantic import PrivateAttr
-
+from treadle.client.blocking import SyncPage, block
 from treadle.client.bound import Bound
 from treadle.client.client import Client
 from treadle.client.handle import TaskHandle
 from treadle.client.open_clients import enter, leave
 from treadle.client.options import Options
 from treadle.client.requests import Listing
-from treadle.errors import NoClient
 from treadle.forks import process_number
 from treadle.transport.bearer import Bearer, TokenSource
 from treadle.wire.fields import Model
 from treadle.wire.ids import GivenId, TaskId
-from treadle.wire.pages import Page
 from treadle.wire.tasks import Receipt
 
 if TYPE_CHECKING:
@@ -120,35 +117,6 @@ def _list_of_client(
         return SyncPage.first(self.client, method(self.client, *args, **kwargs))
 
     return blocking
-
-
-def block(client: Client, work: Coroutine[Any, Any, R]) -> R:
-    """Run a coroutine in the loop that the client is open in; raises `NoClient` and `WouldBlock`."""
-    try:
-        opening = client.opening()
-    except NoClient:
-        work.close()
-        raise
-    return opening.block(work)
-
-
-class SyncPage(Page[M]):
-    """A page of a list for code that blocks; a `for` loop goes on with the pages that follow."""
-
-    _after: Callable[[Page[M]], Page[M] | None] = PrivateAttr()
-
-    @classmethod
-    def first(cls, client: Client, listing: Listing[M]) -> "SyncPage[M]":
-        """Read the page that a listing begins with; raises what the listing does, `NoClient` and `WouldBlock`."""
-        made = cls.model_construct(**block(client, listing.page()).__dict__)
-        made._after = lambda page: block(client, listing.after(page))  # noqa: SLF001 - its own
-        return made
-
-    def __iter__(self) -> Generator[M, None, None]:  # type: ignore[override]  # as in Page
-        page: Page[M] | None = self
-        while page is not None:
-            yield from page.items
-            page = self._after(page)
 
 
 def _of_handle(

@@ -194,7 +194,8 @@ def _client() -> "Client":
 
 
 def _submit_sync(bound: Bound[R]) -> "SyncHandle[R]":
-    from treadle.client.sync import SyncHandle, block
+    from treadle.client.blocking import block
+    from treadle.client.sync import SyncHandle
 
     client = _client()
     return SyncHandle(block(client, client.submit(bound)))

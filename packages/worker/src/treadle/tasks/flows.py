@@ -278,6 +278,6 @@ def _current() -> "Client":
 
 
 def _block(client: "Client", work: Coroutine[Any, Any, R]) -> R:
-    from treadle.client.sync import block
+    from treadle.client.blocking import block
 
     return block(client, work)

@@ -16,10 +16,11 @@ from datetime import timedelta
 from typing import Any
 
 from treadle.client.options import duration
+from treadle.pickling import Picklable
 from treadle.values import brief
 
 
-class TaskOutcome(Exception):
+class TaskOutcome(Picklable, Exception):
     """A run's end that is neither a result nor an ordinary error."""
 
 
@@ -59,7 +60,7 @@ class Intermittent(TaskOutcome):
     """What went wrong is not the task's fault: it is put back, on the budget of requeues."""
 
 
-class Suspend(BaseException):
+class Suspend(Picklable):
     """The code sleeps, or waits for a message: its run ends here. Let it through; `except Exception` does.
 
     `step` and `occurrence` say by which step it waits, `seconds` for how long at most.

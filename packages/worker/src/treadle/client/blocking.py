@@ -1,0 +1,52 @@
+"""What code that blocks asks a client with: one coroutine, or a list page by page."""
+
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeVar
+
+from pydantic import PrivateAttr
+
+from treadle.client.client import Client
+from treadle.client.requests import Listing
+from treadle.errors import NoClient
+from treadle.wire.fields import Model
+from treadle.wire.pages import Page
+
+M = TypeVar("M", bound=Model)
+R = TypeVar("R")
+
+
+def block(client: Client, work: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine in the loop that the client is open in; raises `NoClient` and `WouldBlock`."""
+    try:
+        opening = client.opening()
+    except NoClient:
+        work.close()
+        raise
+    return opening.block(work)
+
+
+class SyncPage(Page[M]):
+    """A page of a list for code that blocks; a `for` loop goes on with the pages that follow."""
+
+    _after: Callable[[Page[M]], Page[M] | None] = PrivateAttr()
+
+    @classmethod
+    def first(cls, client: Client, listing: Listing[M]) -> "SyncPage[M]":
+        """Read the page that a listing begins with; raises what the listing does, `NoClient` and `WouldBlock`."""
+        made = cls.model_construct(**block(client, listing.page()).__dict__)
+        made._after = lambda page: block(client, listing.after(page))  # noqa: SLF001 - its own
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What follows comes over a connection, which no other process can have.
+        return _alone, (self.__dict__,)
+
+    def __iter__(self) -> Generator[M, None, None]:  # type: ignore[override]  # as in Page
+        page: Page[M] | None = self
+        while page is not None:
+            yield from page.items
+            page = self._after(page)
+
+
+def _alone(fields: dict[str, Any]) -> Page[Any]:
+    return Page.model_construct(**fields)
