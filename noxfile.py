@@ -69,7 +69,7 @@ MERMAID = (
 LOWEST = ("-e", "packages/worker[encryption,logging,otel,uvloop]", "opentelemetry-sdk>=1.20")
 """The SDK with what its extras need, and what tells spans in its tests, whose releases go with the API's."""
 
-LOWEST_TOOLS = ("asyncpg", "hypothesis", "psutil", "pytest", "pytest-timeout", "pytest-xdist", "trustme")
+LOWEST_TOOLS = ("asyncpg", "gevent", "hypothesis", "psutil", "pytest", "pytest-timeout", "pytest-xdist", "trustme")
 """What the tests of the SDK need beside it; none of them brings a dependency that the SDK has too."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Mapping
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from treadle import system_threads
 from treadle.client.results import RawTask, ResultWaiters
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.errors import ConnectionLost, SocketRefused, TaskNotFound, TreadleError, WouldBlock
@@ -113,7 +114,7 @@ class Connection:
             )
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
-            return future.result()
+            return system_threads.outcome(future)
         except CancelledError:
             raise ConnectionLost("the client was closed, or its event loop ended, before the answer came") from None
         except BaseException:

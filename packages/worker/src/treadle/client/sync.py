@@ -9,6 +9,7 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from treadle import system_threads
 from treadle.client.blocking import SyncPage, block
 from treadle.client.bound import Bound
 from treadle.client.client import Client
@@ -41,7 +42,7 @@ class _Loop:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread: system_threads.Running | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = asyncio.Event()
         self._holders = 0
@@ -72,11 +73,8 @@ class _Loop:
     def _start(self) -> None:
         opened: Future[None] = Future()
         self._holders, self._is_kept = 0, False
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._main(opened)), name="treadle-client", daemon=True
-        )
-        self._thread.start()
-        opened.result()
+        self._thread = system_threads.start(lambda: asyncio.run(self._main(opened)), name="treadle-client")
+        system_threads.outcome(opened)
 
     def _stop(self) -> None:
         thread, self._thread = self._thread, None

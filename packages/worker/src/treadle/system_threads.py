@@ -1,0 +1,72 @@
+"""Threads of the system, and waiting for what they do, also where gevent has put greenlets in the place of threads.
+
+There a `threading.Thread` is a greenlet of the thread that starts it. An event loop in it would be the running one of
+all others too, as asyncio sees it: Django refuses their queries then, and `asyncio.run` refuses to begin another.
+"""
+
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
+
+R = TypeVar("R")
+
+
+class Running(Protocol):
+    """A thread that was started."""
+
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+
+
+def start(target: Callable[[], object], *, name: str) -> Running:
+    """Run `target` in a thread of its own, which does not keep the process alive."""
+    if _has_greenlets():
+        return _OfGevent(target)
+    thread = threading.Thread(target=target, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+def outcome(future: Future[R]) -> R:
+    """Return or raise what another thread ends a future with, and block this thread, or greenlet, until then."""
+    if not _has_greenlets():
+        return future.result()
+    from gevent import get_hub
+    from gevent.event import Event
+
+    done = Event()
+    # The one thing of gevent's that another thread may touch; it keeps gevent's loop waiting, too.
+    told = get_hub().loop.async_()
+    told.start(done.set)
+    future.add_done_callback(lambda _: told.send())
+    try:
+        if not future.done():
+            done.wait()
+        return future.result()
+    finally:
+        told.stop()
+
+
+class _OfGevent:
+    """A thread of the system's, in a pool of its own: the others have work that comes to an end."""
+
+    def __init__(self, target: Callable[[], object]) -> None:
+        from gevent.threadpool import ThreadPool
+
+        self._ended: Any = ThreadPool(1).spawn(target)
+
+    def is_alive(self) -> bool:
+        return not self._ended.ready()
+
+    def join(self) -> None:
+        self._ended.wait()
+
+
+def _has_greenlets() -> bool:
+    monkey = sys.modules.get("gevent.monkey")
+    return monkey is not None and monkey.is_module_patched("threading")
