@@ -1,7 +1,8 @@
 """Django: a middleware opens a client in each of the server's processes, and views submit with `submit_sync`.
 
 Run `treadle worker examples.hello` and `python -m examples.with_django runserver`, then
-`curl -X POST localhost:8000/hello/Ann`. In a project of your own, `connected` goes into `MIDDLEWARE`.
+`curl -X POST localhost:8000/hello/Ann`. In a project of your own, the client and `connected` stand in a module of their own, and
+`connected` is named in `MIDDLEWARE`.
 """
 
 import sys
@@ -20,8 +21,11 @@ from treadle import SyncClient, current_client
 from treadle.errors import TaskNotFound
 
 
+client = SyncClient()  # connects to nothing yet: gunicorn may fork after this
+
+
 def connected(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    client = SyncClient()  # connects to nothing yet: gunicorn may fork after this
+    """Django makes its middleware anew for each handler, and each `Client` of its tests has one: the client is made once."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         client.open()  # does nothing where it is open already
