@@ -1,11 +1,14 @@
 """The pytest plugin, as a project's own tests use it, and the inline worker."""
 
+import asyncio
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
-from treadle import Context, Retry, SyncClient, task
+from treadle import Client, Context, Retry, SyncClient, task
 from treadle.encryption import new_key
+from treadle.errors import WouldBlock
 from treadle.testing.inline import InlineWorker
 
 pytest_plugins = ["pytester"]
@@ -107,3 +110,90 @@ def test_a_payload_that_does_not_fit_fails_inline_too(treadle_client: SyncClient
     ended = treadle_worker(loose).run_all()
 
     assert [item.status for item in ended] == ["completed"]
+
+
+def test_a_function_that_is_not_async_runs_in_no_event_loop(treadle_client: SyncClient, treadle_worker: Any) -> None:
+    """As in a worker's thread: Django's models refused to be used in tests of tasks, and so did `asyncio.run`."""
+
+    @task(max_retries=0)
+    def nested(n: int) -> int:
+        async def double() -> int:
+            return 2 * n
+
+        return asyncio.run(double())
+
+    handle = treadle_client.submit(nested.bind(21))
+    treadle_worker(nested).run_all()
+
+    assert handle.result(timeout=30) == 42
+
+
+def test_a_task_sees_the_context_of_the_test_that_runs_it(treadle_client: SyncClient, treadle_worker: Any) -> None:
+    tenant = ContextVar("tenant", default="nobody")
+
+    @task
+    def plain() -> str:
+        return tenant.get()
+
+    @task(name="in_the_loop")
+    async def in_the_loop() -> str:
+        return tenant.get()
+
+    worker = treadle_worker(plain, in_the_loop)
+    worker.run_all()
+    tenant.set("ann")
+    treadle_client.submit_many([plain.bind(), in_the_loop.bind()])
+
+    assert [ended.result for ended in worker.run_all()] == ["ann", "ann"]
+
+
+async def test_a_coroutine_is_told_to_have_tasks_run_in_a_thread(
+    treadle_async_client: Client, treadle_worker: Any
+) -> None:
+    @task
+    async def triple(n: int) -> int:
+        return 3 * n
+
+    worker = treadle_worker(triple)
+    async with treadle_async_client:
+        handle = await triple.submit(2)
+        with pytest.raises(WouldBlock, match=r"use `await asyncio.to_thread\(worker.run_all\)`"):
+            worker.run_all()
+
+        await asyncio.to_thread(worker.run_all)
+
+        assert await handle.result(timeout=30) == 6
+
+
+SHOP = """
+import pytest
+from treadle import SyncClient, task
+
+@task
+def double(n: int) -> int:
+    return 2 * n
+
+client = SyncClient("http://127.0.0.1:9", "none")
+
+def view(n):
+    client.open()
+    return client.submit(double.bind(n)).id
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_view(treadle_client, treadle_worker, monkeypatch, n):
+    monkeypatch.setattr(f"{__name__}.client", treadle_client)
+    assert view(n)
+    assert [ended.result for ended in treadle_worker(double).run_all()] == [2 * n]
+
+def test_none_is_left():
+    from treadle.client.open_clients import shown
+    assert shown() == []
+"""
+
+
+def test_an_application_is_given_the_client_of_the_test_in_the_place_of_its_own(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SHOP)
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=3)

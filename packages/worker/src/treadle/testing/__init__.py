@@ -43,6 +43,8 @@ def treadle_client(treadle_server: Any) -> "Iterator[SyncClient]":
 
     with SyncClient(treadle_server.url, treadle_server.token) as client:
         yield client
+        # An application that was given it in the place of its own has opened it too.
+        client.close()
 
 
 @pytest.fixture

@@ -1,17 +1,19 @@
 """A worker for tests: it runs what is queued in the calling thread, one task after another, and then stops."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from treadle.encryption.codec import Codec
 from treadle.encryption.fields import opened_claim, opened_task, sealed_report
 from treadle.encryption.keys import codec_of
 from treadle.encryption.sealer import Sealer
-from treadle.errors import InvalidArguments
+from treadle.errors import InvalidArguments, WouldBlock
+from treadle.loops import has_loop
 from treadle.settings import Settings, split_urls
 from treadle.tasks import endings
 from treadle.tasks.content import Content, Uploading
@@ -31,6 +33,8 @@ from treadle.worker.link import HttpLink
 from treadle.worker.middleware import Middleware, chained, checked
 from treadle.worker.sealing import opened_results
 from treadle.worker.uploads import Uploader
+
+R = TypeVar("R")
 
 
 class InlineWorker:
@@ -70,10 +74,20 @@ class InlineWorker:
     def run_all(self, limit: int = 1000) -> list[TaskItem]:
         """Run what is due until nothing is left, or `limit` tasks were run; return them as they are then.
 
-        Raises what the server answers when it refuses the worker or its jobs, and `NoCodec` or `CantDecrypt` for a task
-        that is encrypted.
+        Raises what the server answers when it refuses the worker or its jobs, `NoCodec` or `CantDecrypt` for a task
+        that is encrypted, and `WouldBlock` in a coroutine, which has it run in a thread:
+        `await asyncio.to_thread(worker.run_all)`.
         """
-        return self._runner.run(self._run_all(limit))
+        if has_loop():
+            raise WouldBlock(
+                "an event loop runs in this thread already, as in a test that is a coroutine: use"
+                " `await asyncio.to_thread(worker.run_all)`"
+            )
+        link = self._run(self._open())
+        ended: list[TaskItem] = []
+        while len(ended) < limit and (claims := self._run(link.claim(1, wait=0))):
+            ended += [self._ended(link, claim) for claim in claims]
+        return ended
 
     def close(self) -> None:
         """Remove the worker from the server."""
@@ -90,25 +104,51 @@ class InlineWorker:
             await self._link.open({"worker": {"name": "inline", "concurrency": 1_000_000}, "jobs": jobs})
         return self._link
 
-    async def _run_all(self, limit: int) -> list[TaskItem]:
-        link = await self._open()
+    def _run(self, work: Coroutine[Any, Any, R]) -> R:
+        # With the context variables of whoever calls, which a runner would keep from its first time on.
+        return self._runner.run(work, context=copy_context())
+
+    def _ended(self, link: HttpLink, given: dict[str, Any]) -> TaskItem:
+        """Run a claimed task, report it, and return it as it is then."""
+        is_encrypted = bool(given.get("encrypted"))
+        claim = opened_results(self._sealer, opened_claim(self._sealer, given) if is_encrypted else given)
+        ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
+        port = _InlinePort(claim, partial(self._upload, claim), partial(self._of_steps, claim))
+        ending = self._ending(self._tasks[claim["job_name"]], claim, port)
+        said = [{**ref, "kind": "started"}, *({**ref, **report} for report in port.reports), {**ref, **ending}]
+        sealed = (sealed_report(self._sealer, report) if is_encrypted else report for report in said)
+        return self._run(self._told(link, claim["id"], [report for report in sealed if report is not None]))
+
+    def _ending(self, task: Task[..., Any], claim: dict[str, Any], port: "_InlinePort") -> Ending:
+        """Run the code of a claimed task, within the middleware, and return its ending.
+
+        An `Exception` of the code, and arguments that don't fit, are an ending. Raises `CantDecrypt` for an argument
+        that is another task's result, and that no key opens.
+        """
+        try:
+            arguments = task.signature.arguments(payload_of(claim))
+        except InvalidArguments as error:
+            return endings.malformed(str(error))
+        context = Context(claim, port, self._resources, urls=self._urls, is_async=task.is_async)
+        first = (context,) if task.signature.wants_context else ()
+        code = partial(task.function, *first, **arguments)
+        try:
+            if task.is_async or self._middleware:
+                result = self._run(_within(self._middleware, claim, context, code, is_async=task.is_async))
+            else:
+                # Not within an event loop, as in the thread of a worker: code may begin one, and Django's models refuse
+                # to be used where one runs.
+                result = _checked(claim, context, code())
+            ending = endings.completed(result)
+        except (Exception, Suspend, BaseExceptionGroup) as error:  # noqa: BLE001 - whatever the task raised is its end
+            ending = endings.raised(legible(error), task.verdicts)
+        return ending if port.usage is None else ending | {"usage": port.usage}
+
+    async def _told(self, link: HttpLink, task_id: str, reports: list[dict[str, Any]]) -> TaskItem:
         assert self._http is not None
-        ended: list[TaskItem] = []
-        while len(ended) < limit and (claims := await link.claim(1, wait=0)):
-            for given in claims:
-                is_encrypted = bool(given.get("encrypted"))
-                claim = opened_results(self._sealer, opened_claim(self._sealer, given) if is_encrypted else given)
-                ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
-                port = _InlinePort(claim, partial(self._upload, claim), partial(self._of_steps, claim))
-                ending = await run_claim(
-                    self._tasks[claim["job_name"]], claim, port, self._resources, self._urls, self._middleware
-                )
-                said = [{**ref, "kind": "started"}, *({**ref, **report} for report in port.reports), {**ref, **ending}]
-                sealed = (sealed_report(self._sealer, report) if is_encrypted else report for report in said)
-                await link.reports([report for report in sealed if report is not None])
-                end = await self._http.request("GET", f"/v1/tasks/{claim['id']}")
-                ended.append(TaskItem.model_validate(opened_task(self._sealer, end)))
-        return ended
+        await link.reports(reports)
+        end = await self._http.request("GET", f"/v1/tasks/{task_id}")
+        return TaskItem.model_validate(opened_task(self._sealer, end))
 
     def _of_steps(self, claim: dict[str, Any], method: str, *args: Any) -> Any:
         """Ask for steps in a loop of its own, as `_upload` does: they are kept before the code goes on."""
@@ -187,35 +227,22 @@ class _InlinePort:
         return Done(self._of_steps("receive", step))
 
 
-async def run_claim(
-    task: Task[..., Any],
+async def _within(
+    middleware: tuple[Middleware, ...],
     claim: dict[str, Any],
-    port: _InlinePort,
-    resources: Any = None,
-    urls: tuple[str, ...] = (),
-    middleware: tuple[Middleware, ...] = (),
-) -> Ending:
-    """Run a claimed task in this coroutine, within its middleware, and return its ending.
+    context: Context,
+    code: Callable[[], Any],
+    *,
+    is_async: bool,
+) -> Any:
+    async def innermost() -> Any:
+        result = code()
+        return _checked(claim, context, await result if is_async else result)
 
-    `claim` is a `Claim` as it came, opened; `resources` is what `ctx.resources` gives. What the code says goes to
-    `port`. An `Exception` of the code, and arguments that don't fit, are an ending. Raises `CantDecrypt` for an
-    argument that is another task's result, and that no key opens.
-    """
-    try:
-        arguments = task.signature.arguments(payload_of(claim))
-    except InvalidArguments as error:
-        return endings.malformed(str(error))
-    context = Context(claim, port, resources, urls=urls, is_async=task.is_async)
-    first = (context,) if task.signature.wants_context else ()
+    return await chained(middleware, context, innermost)()
 
-    async def code() -> Any:
-        result = task.function(*first, **arguments)
-        returned = plain(await result if task.is_async else result, "result")
-        check_steps(claim, context)
-        return returned
 
-    try:
-        ending = endings.completed(await chained(middleware, context, code)())
-    except (Exception, Suspend, BaseExceptionGroup) as error:  # noqa: BLE001 - whatever the task raised is its end
-        ending = endings.raised(legible(error), task.verdicts)
-    return ending if port.usage is None else ending | {"usage": port.usage}
+def _checked(claim: dict[str, Any], context: Context, result: Any) -> Any:
+    returned = plain(result, "result")
+    check_steps(claim, context)
+    return returned
