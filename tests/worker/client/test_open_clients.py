@@ -5,14 +5,14 @@ import contextlib
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from treadle import Client, SyncClient, TaskHandle, current_client, errors, task
+from treadle import Client, SyncClient, TaskHandle, current_client, errors, new_task_id, task
 from treadle_server.testing import Served, serve
 
 
@@ -332,3 +332,22 @@ async def test_a_generator_that_is_left_in_another_context_closes_its_client() -
     await asyncio.create_task(manager.__aexit__(None, None, None))
 
     assert not client.is_open
+
+
+def awaited_elsewhere(work: Coroutine[Any, Any, object]) -> None:
+    """Go on with a coroutine as Trio would: what runs it is no event loop of asyncio's."""
+    with contextlib.closing(work):
+        work.send(None)
+
+
+def test_a_coroutine_of_another_library_than_asyncio_is_told_what_to_use(treadle_server: Any) -> None:
+    client = Client(treadle_server.url, treadle_server.token)
+    with pytest.raises(errors.NoClient, match=r"no event loop of asyncio's runs here.*under Trio use a SyncClient"):
+        awaited_elsewhere(client.open())
+    assert not client.is_open
+
+    with SyncClient(treadle_server.url, treadle_server.token) as blocking:
+        for work in (double.submit(1), blocking.client.list().page(), blocking.client.handle(new_task_id()).get()):
+            with pytest.raises(errors.NoClient, match="no event loop of asyncio's runs here"):
+                awaited_elsewhere(work)
+        assert double.submit_sync(2).status() == "pending"

@@ -78,7 +78,10 @@ class CantDecrypt(EncryptionError):
 
 
 class NoClient(TreadleError, RuntimeError):
-    """No client is open, or not the one that was asked: before `open`, after `close`, and in a forked process."""
+    """No client is open, or not the one that was asked: before `open`, after `close`, and in a forked process.
+
+    Nor can one be opened or asked in a coroutine where no event loop of asyncio's runs, as under Trio.
+    """
 
 
 class NoOutbox(TreadleError, LookupError):

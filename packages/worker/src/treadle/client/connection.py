@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from treadle import system_threads
 from treadle.client.results import RawTask, ResultWaiters
 from treadle.client.submit_batcher import SubmitBatcher
-from treadle.errors import ConnectionLost, SocketRefused, TaskNotFound, TreadleError, WouldBlock
+from treadle.errors import ConnectionLost, NoClient, SocketRefused, TaskNotFound, TreadleError, WouldBlock
 from treadle.forks import process_number
 from treadle.transport.bearer import Bearer
 from treadle.wire.status import TERMINAL
@@ -32,6 +32,16 @@ _inherited: list["Connection"] = []
 the two share the selector that its event loop waits at."""
 
 
+def _loop_here() -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise NoClient(
+            "no event loop of asyncio's runs here, which `Client` and all that is awaited want: under Trio use a"
+            " SyncClient in a thread, `await anyio.to_thread.run_sync(…)`"
+        ) from None
+
+
 class Connection:
     """One opening of a client, from `start` to `close`.
 
@@ -40,7 +50,7 @@ class Connection:
     """
 
     def __init__(self, urls: tuple[str, ...], bearer: Bearer, *, patience: float) -> None:
-        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.loop: asyncio.AbstractEventLoop = _loop_here()
         self.pid: int = process_number()
         self.holders = 0
         """How many `with` blocks of the client it is open for."""
@@ -76,7 +86,7 @@ class Connection:
     @property
     def is_here(self) -> bool:
         """Whether this code runs in the connection's loop."""
-        return asyncio.get_running_loop() is self.loop
+        return _loop_here() is self.loop
 
     async def start(self) -> None:
         """Wait until background tasks can be started."""
@@ -96,8 +106,13 @@ class Connection:
             _inherited.append(self)
 
     async def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine in the connection's loop, from whichever loop this code runs in."""
-        if self.is_here:
+        """Run a coroutine in the connection's loop, from whichever loop of asyncio's this code runs in."""
+        try:
+            is_here = self.is_here
+        except NoClient:
+            work.close()
+            raise
+        if is_here:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
