@@ -54,7 +54,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     tasks are submitted from; left out, it is each task's own. With `register_missing=False` a job that is missing is no
     longer registered by a submit. A `token` may be a coroutine function that gives the one
     to show at the moment; then all goes over plain HTTP. A broken connection is mended for `patience` seconds
-    before requests fail. The socket is opened by the first request that wants it; where none can be opened, plain
+    before requests fail, and a server without its database is asked again for as long. The socket is opened by the first request that wants it; where none can be opened, plain
     HTTP does the same. `codec` has the keys of encrypted tasks; left out, they are those of `TREADLE_ENCRYPTION_KEYS`,
     if there are any.
 
@@ -176,6 +176,11 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         opening = self.opening()
         body = fields if op in _CHECKED else plain_request(op, fields or {})
         return await opening.run(opening.call(op, body, resend=resend))
+
+    async def request(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
+        """Send one request over HTTP and return the answer's JSON; as `HttpChannel.request`, and raises `NoClient`."""
+        opening = self.opening()
+        return await opening.run(opening.request(method, path, body, **how))
 
     async def submit(self, bound: Bound[R], *, options: Options | None = None, wait: bool = False) -> TaskHandle[R]:
         """Submit `task.bind(…)` and return its handle; `options` go over the bound ones.

@@ -2,17 +2,28 @@
 
 import asyncio
 import contextlib
+import logging
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from treadle import system_threads
 from treadle.client.results import RawTask, ResultWaiters
 from treadle.client.submit_batcher import SubmitBatcher
-from treadle.errors import ConnectionLost, NoClient, SocketRefused, TaskNotFound, TreadleError, WouldBlock
+from treadle.clock import monotonic
+from treadle.errors import (
+    ConnectionLost,
+    NoClient,
+    SocketRefused,
+    StoreUnavailable,
+    TaskNotFound,
+    TreadleError,
+    WouldBlock,
+)
 from treadle.forks import process_number
 from treadle.transport.bearer import Bearer
+from treadle.transport.retries import QuietLog, delays, may_be_resent
 from treadle.wire.status import TERMINAL
 
 if TYPE_CHECKING:
@@ -20,6 +31,8 @@ if TYPE_CHECKING:
     from treadle.transport.session import Session
 
 R = TypeVar("R")
+
+log: logging.Logger = logging.getLogger("treadle.client")
 
 _POLL = 60
 """Seconds that one request waits for a task's end, where there is no socket to push it."""
@@ -64,6 +77,7 @@ class Connection:
         self._urls = urls
         self._bearer = bearer
         self._patience = patience
+        self._waits = QuietLog(log)
         self._group = asyncio.TaskGroup()
         self._background: set[asyncio.Task[None]] = set()
         self._session: Session | None = None
@@ -147,7 +161,33 @@ class Connection:
 
     async def call(self, op: str, fields: Mapping[str, Any] | None = None, *, resend: bool = True) -> Any:
         """Make one request of the protocol, over the socket or else over HTTP, and return its answer as it is."""
-        body = dict(fields or {})
+        return await self._patiently(lambda: self._call(op, dict(fields or {}), resend=resend), again=resend)
+
+    async def request(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
+        """Send one request over HTTP, and return the answer's JSON; as `HttpChannel.request`."""
+        again = may_be_resent(method, how.get("resend"))
+        return await self._patiently(lambda: self.http().request(method, path, body, **how), again=again)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[R]], *, again: bool) -> R:
+        """Ask, and with `again` once more while the server has no database, as while there is no server.
+
+        What it says then, that nothing was done, is as uncertain as after a lost connection: a commit may be unheard.
+        """
+        since = monotonic()
+        for delay in delays():
+            try:
+                answer = await ask()
+            except StoreUnavailable as error:
+                if not again or monotonic() - since >= self._patience:
+                    raise
+                self._waits.say(error, "trying again")
+            else:
+                self._waits.over()
+                return answer
+            await asyncio.sleep(delay)
+        raise AssertionError("the delays never end")
+
+    async def _call(self, op: str, body: dict[str, Any], *, resend: bool) -> Any:
         ids = {task["id"] for task in body["tasks"]} if body.get("wait") else set()
         self._unborn |= ids
         try:

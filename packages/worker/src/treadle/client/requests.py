@@ -134,10 +134,7 @@ class Requester:
 
     async def request(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
         """Send one request and return the answer's JSON; as `HttpChannel.request`, and raises `NoClient`."""
-        return await self.run(self._request(method, path, body, **how))
-
-    async def _request(self, method: str, path: str, body: Any, **how: Any) -> Any:
-        return await self.http().request(method, path, body, **how)
+        raise NotImplementedError
 
     def _list(
         self,

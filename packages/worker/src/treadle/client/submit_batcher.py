@@ -7,7 +7,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from treadle.clock import monotonic
-from treadle.errors import ConnectionLost, InvalidArguments, ProblemError, TreadleError, error_for, problem_of
+from treadle.errors import (
+    ConnectionLost,
+    InvalidArguments,
+    ProblemError,
+    StoreUnavailable,
+    TreadleError,
+    error_for,
+    problem_of,
+)
 
 MOST = 1000
 """Tasks of one request; further ones make the next."""
@@ -84,6 +92,10 @@ class SubmitBatcher:
         asked, gathering = monotonic(), self._gathering
         try:
             answers = (await self._send(fields))["tasks"]
+        except StoreUnavailable as error:
+            # None of them is to blame: a half would be waited for as long.
+            _refuse(batch, error)
+            return
         except (ProblemError, InvalidArguments) as error:
             await self._by_halves(room, batch, error, wait=wait)
             return

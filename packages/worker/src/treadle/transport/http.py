@@ -13,6 +13,7 @@ from treadle.errors import (
     ConnectionFailed,
     ConnectionLost,
     ProblemError,
+    StoreUnavailable,
     TreadleError,
     Unauthorized,
     ValidationFailed,
@@ -22,7 +23,7 @@ from treadle.transport.addresses import shuffled, unreachable
 from treadle.transport.bearer import Bearer, TokenSource, Way, bearer_of
 from treadle.transport.http_client import network_client
 from treadle.transport.older_servers import refuses, without
-from treadle.transport.retries import QuietLog, delays
+from treadle.transport.retries import QuietLog, delays, may_be_resent
 from treadle.values import encoded
 from treadle.wire.operations import OPERATIONS
 from treadle.wire.problems import Problem
@@ -40,8 +41,6 @@ def request_of(op: str, fields: Fields) -> tuple[str, str, Fields | None]:
         return OPERATIONS[_INSTEAD.get(op, op)].request(fields)
     return OPERATIONS[fields["action"]].request({name: value for name, value in fields.items() if name != "action"})
 
-
-_SAFE = frozenset({"GET", "PUT", "DELETE"})
 
 _NOT_REACHED = frozenset({401, 403, 404, 407, 503})
 """What a proxy answers that passed nothing on; after any other answer of a stranger the request may have been done."""
@@ -139,7 +138,7 @@ class HttpChannel:
         `ConnectionFailed`, `ConnectionLost`, `InvalidArguments` for a body that can't be sent, and the problem's
         `ProblemError`.
         """
-        again = method in _SAFE if resend is None else resend
+        again = may_be_resent(method, resend)
         options = {
             "params": _given(params),
             "headers": {**(headers or {}), **({"Content-Type": "application/json"} if body is not None else {})},
@@ -169,8 +168,11 @@ class HttpChannel:
                     if self._is_closed:
                         raise
                     error = failed
-                except ProblemError:
+                except ProblemError as refusal:
                     self._has_answered = True
+                    if isinstance(refusal, StoreUnavailable):
+                        # Whoever is asked next is another server, which may have its database, or stay.
+                        self._urls.append(self._urls.pop(0))
                     raise
                 else:
                     self._has_answered = True

@@ -15,6 +15,14 @@ _MOST_SENTENCES = 100
 """Sentences of one wait that are remembered at most."""
 
 
+_SAFE = frozenset({"GET", "PUT", "DELETE"})
+
+
+def may_be_resent(method: str, resend: bool | None = None) -> bool:  # noqa: FBT001 - handed on
+    """Return whether a request does no harm twice: as is said of it, or else by its method."""
+    return method in _SAFE if resend is None else resend
+
+
 def delays() -> Iterator[float]:
     """Seconds between attempts: doubling from 0.1 to 5, each drawn from its upper half, so that crowds spread out."""
     delay = 0.1

@@ -1,0 +1,105 @@
+"""A client's connection: what it asks again while the server has no database, and for how long."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from treadle import Client, errors, task
+from treadle_server.errors import StoreUnavailable
+from treadle_server.testing import Served, serve
+
+
+@task
+def double(n: int) -> int:
+    return 2 * n
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    async with serve() as served:
+        yield served
+
+
+@pytest.fixture
+def full(served: Served, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], list[object]]:
+    """Have the server's disk be full for so many commits; the list has those that failed."""
+    store = served.engine.store
+    write = store.write
+
+    def begin(times: float) -> list[object]:
+        failed: list[object] = []
+
+        @asynccontextmanager
+        async def failing(**how: Any) -> AsyncIterator[Any]:
+            if len(failed) < times:
+                failed.append(how)
+                raise StoreUnavailable("the disk is full", retry_after=1)
+            async with write(**how) as tx:
+                yield tx
+
+        monkeypatch.setattr(store, "write", failing)
+        return failed
+
+    return begin
+
+
+@pytest.mark.parametrize("is_plain", [False, True], ids=["socket", "HTTP"])
+async def test_what_does_no_harm_twice_waits_for_the_servers_database(
+    served: Served, full: Callable[[float], list[object]], caplog: pytest.LogCaptureFixture, *, is_plain: bool
+) -> None:
+    async def shown() -> str:
+        return served.token
+
+    async with Client(served.url, shown if is_plain else served.token) as client:
+        await client.register(double)
+        failed = full(3)
+
+        handles = await asyncio.gather(*(client.submit(double.bind(n)) for n in range(5)))
+        many = await client.submit_many([double.bind(n) for n in range(5)])
+
+        assert len(failed) == 3
+        assert (await client.list()).total == len(handles) + len(many)
+        waits = [record.getMessage() for record in caplog.records if record.name == "treadle.client"]
+        assert [sentence.partition("; ")[2] for sentence in waits] == ["trying again"]
+
+
+async def test_an_http_request_waits_as_well(served: Served, full: Callable[[float], list[object]]) -> None:
+    async with Client(served.url, served.token) as client:
+        await client.register(double)
+        full(2)
+
+        made = await client.set_schedule("nightly", job=double.full_name, payload={"n": 1}, interval=60)
+
+        assert made.name == "nightly"
+
+
+async def test_what_may_have_been_done_is_not_asked_again(
+    served: Served, full: Callable[[float], list[object]]
+) -> None:
+    async with Client(served.url, served.token) as client:
+        handle = await client.submit(double.bind(1))
+        failed = full(1)
+
+        with pytest.raises(errors.StoreUnavailable, match="the disk is full"):
+            await handle.pause()
+
+        assert len(failed) == 1
+
+
+async def test_after_its_patience_all_of_a_batch_are_told(
+    served: Served, full: Callable[[float], list[object]]
+) -> None:
+    async with Client(served.url, served.token, patience=0.2) as client:
+        await client.register(double)
+        began = asyncio.get_running_loop().time()
+        failed = full(float("inf"))
+
+        told = await asyncio.gather(*(client.submit(double.bind(n)) for n in range(8)), return_exceptions=True)
+
+        assert [type(one) for one in told] == [errors.StoreUnavailable] * 8
+        # Not each half of the batch anew.
+        assert len(failed) <= 5
+        assert asyncio.get_running_loop().time() - began < 20
