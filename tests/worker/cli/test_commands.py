@@ -114,7 +114,7 @@ def test_a_task_is_paused_resumed_cancelled_and_shown(command: Command, worker: 
 def test_jobs_workers_and_tokens_are_listed(command: Command, worker: Any) -> None:
     listed = command.said("jobs")
     assert "@global:tasks:hello" in listed
-    assert listed.lower().split()[:5] == ["job", "pending", "running", "retrying", "failed"]
+    assert listed.lower().split()[:6] == ["job", "pending", "claimed", "running", "retrying", "failed"]
     assert "online" in command.said("workers")
     made = command.read("token", "create", "bob")
     assert made["token"] not in command.said("token", "list")

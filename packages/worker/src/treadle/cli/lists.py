@@ -41,7 +41,7 @@ def _task_row(item: "TaskItem") -> tuple[object, ...]:
 def jobs(room: str, *, limit: int, is_json: bool) -> None:
     """List the jobs that are seen from a room, and the counts of their queues."""
     page = ask(lambda client: client.jobs(room, limit=limit))
-    columns = ("job", "pending", "running", "retrying", "failed", "completed", "workers", "state")
+    columns = ("job", "pending", "claimed", "running", "retrying", "failed", "completed", "workers", "state")
     print_page(page, columns, _job_row, empty="No jobs.", is_json=is_json)
 
 
@@ -50,7 +50,8 @@ def _job_row(item: "JobItem") -> tuple[object, ...]:
     return (
         item.full_name,
         counts.get("pending", 0) + counts.get("scheduled", 0) + counts.get("blocked", 0),
-        counts.get("running", 0) + counts.get("claimed", 0),
+        counts.get("claimed", 0),
+        counts.get("running", 0),
         item.retrying,
         counts.get("failed", 0),
         counts.get("completed", 0),
@@ -71,6 +72,8 @@ def workers(room: str | None, *, limit: int, is_json: bool) -> None:
 
 
 def _worker_row(item: "WorkerItem") -> tuple[object, ...]:
-    used = f"{item.used}/{item.concurrency}"
+    ahead = item.used - item.concurrency
+    # What it has claimed beyond its slots waits there, and uses none.
+    used = f"{item.concurrency}/{item.concurrency} +{ahead}" if ahead > 0 else f"{item.used}/{item.concurrency}"
     beat = f"{duration(item.heartbeat_age)} ago"
     return (item.id, item.name, item.state, used, item.pool, item.job_count or len(item.jobs), beat)
