@@ -54,9 +54,9 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     tasks are submitted from; left out, it is each task's own. With `register_missing=False` a job that is missing is no
     longer registered by a submit. A `token` may be a coroutine function that gives the one
     to show at the moment; then all goes over plain HTTP. A broken connection is mended for `patience` seconds
-    before requests fail, and a server without its database is asked again for as long. The socket is opened by the first request that wants it; where none can be opened, plain
-    HTTP does the same. `codec` has the keys of encrypted tasks; left out, they are those of `TREADLE_ENCRYPTION_KEYS`,
-    if there are any.
+    before requests fail, and a server without its database is asked again for as long. The socket is opened by the
+    first request that wants it; where none can be opened, plain HTTP does the same. `codec` has the keys of encrypted
+    tasks; left out, they are those of `TREADLE_ENCRYPTION_KEYS`, if there are any.
 
     While it is open, `task.submit(…)` finds it as `current_client` says; with `default=False` only from inside its own
     `async with` blocks. It may be used from other threads' event loops too, opened again after it was closed, and its
