@@ -6,6 +6,7 @@ import pytest
 
 from treadle.errors import InvalidArguments
 from treadle.tasks.dependencies import payload_of, replaced, results
+from treadle.values import plain
 
 
 def done(result: Any = None, status: str = "completed") -> dict[str, Any]:
@@ -52,3 +53,15 @@ def test_f2_each_dependency_of_a_claim_may_be_replaced() -> None:
 
     assert results(changed) == {"x": 0, "y": [0]}
     assert replaced({"payload": {}}, lambda one: one) == {"payload": {}}
+
+
+def test_f2_a_result_that_is_not_there_says_why() -> None:
+    """A task that is rerun after what it waited for has gone was told its name alone."""
+    some = results({"payload": {}, "dependencies": {"x": done(1)}})
+
+    with pytest.raises(KeyError, match=r"'y': this task waited for 'x' alone, or what it waited for has been removed"):
+        some["y"]
+    with pytest.raises(KeyError, match="'y': this task waited for nothing, or what it waited for has been removed"):
+        results({"payload": {}})["y"]
+    assert some.get("y") is None
+    assert plain(some, "result") == {"x": 1}

@@ -28,9 +28,17 @@ def replaced(claim: Raw, change: Callable[[Raw], Raw]) -> Raw:
     return {**claim, "dependencies": changed}
 
 
-def results(claim: Raw) -> dict[str, Any]:
+class Results(dict[str, Any]):
+    """Results by name, which say why there is none of a name."""
+
+    def __missing__(self, name: str) -> Any:
+        known = f"waited for {', '.join(map(repr, self))} alone" if self else "waited for nothing"
+        raise KeyError(f"{name!r}: this task {known}, or what it waited for has been removed since")
+
+
+def results(claim: Raw) -> Results:
     """Return the results by name; None for a task that did not complete. Raises `CantDecrypt`."""
-    return {name: _result(said) for name, said in (claim.get("dependencies") or {}).items()}
+    return Results({name: _result(said) for name, said in (claim.get("dependencies") or {}).items()})
 
 
 def _result(said: Raw | list[Raw]) -> Any:
