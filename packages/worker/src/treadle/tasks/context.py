@@ -124,8 +124,8 @@ class Context:
     def results(self) -> dict[str, Any]:
         """The results of the tasks that this one waited for, by the names of its `depends_on`: one, or a list.
 
-        None stands for a task that did not complete; `task.dependencies` tells where each of them stands. A name that is
-        not there, or whose task was removed before a rerun, raises a `KeyError` that says so. Raises
+        None stands for a task that did not complete; `task.dependencies` tells where each of them stands. A name
+        that is not there, as that of a task that was removed before a rerun, raises a `KeyError` that says so. Raises
         `CantDecrypt` when one is encrypted and no key that is here opens it.
         """
         from treadle.tasks.dependencies import results
