@@ -16,6 +16,7 @@ TreadleError
 ├── ConnectionFailed           no server answers (also a ConnectionError)
 │   ├── ConnectionLost         the connection broke before the answer came
 │   └── SocketRefused          the server answers, but no websocket can be opened
+├── LoopTaken                 code that a worker ran ended the worker's event loop (also a RuntimeError)
 ├── ProtocolMismatch           the server doesn't speak as documented
 ├── WaitTimeout                the result was not there in time (also a TimeoutError)
 ├── TaskNotCompleted           the task ended without a result; `.task` is its last state
@@ -109,6 +110,13 @@ class ConnectionLost(ConnectionFailed):
 
 class SocketRefused(ConnectionFailed):
     """The server or a proxy before it answers, but doesn't open a websocket."""
+
+
+class LoopTaken(TreadleError, RuntimeError):
+    """Code that a worker ran in its event loop has stopped the loop, or cancelled the worker's own part of it.
+
+    What ran is handed back as far as that was left to be done; the rest is lost, and runs elsewhere after its lease.
+    """
 
 
 class ProtocolMismatch(TreadleError):

@@ -10,8 +10,11 @@ def main() -> None:
 
     from treadle.charset import spell_out_what_is_lacking
     from treadle.cli.group import treadle
-    from treadle.cli.unforeseen import clean_what_nobody_caught
+    from treadle.cli.unforeseen import clean_what_nobody_caught, tell_what_is_waited_for
 
     spell_out_what_is_lacking()
     clean_what_nobody_caught()
-    treadle(prog_name="treadle")
+    try:
+        treadle(prog_name="treadle")
+    finally:
+        tell_what_is_waited_for()

@@ -1,12 +1,18 @@
 """What reaches the terminal past the commands' own printing: the traceback of a defect, and warnings without a log.
 
-Both carry what users sent. What cleans them is loaded when there is something to clean.
+Both carry what users sent. What cleans them is loaded when there is something to clean. And behind a command that has
+ended: what keeps its process alive.
 """
 
 import logging
 import sys
+import threading
+import time
 import traceback
 from types import TracebackType
+
+SOON_GONE = 1.0
+"""Seconds after which a thread that is still there is worth a word; an executor's ends by itself when it is idle."""
 
 
 def clean_what_nobody_caught() -> None:
@@ -21,6 +27,24 @@ def show_traceback(kind: type[BaseException], error: BaseException, trace: Trace
     from treadle.cli.show import say
 
     say("".join(traceback.format_exception(kind, error, trace)).rstrip(), err=True)
+
+
+def tell_what_is_waited_for() -> None:
+    """Have the threads named that the process waits for, should it not be gone soon: tasks may have left some."""
+    threading.Thread(target=_tell_threads, daemon=True).start()
+
+
+def _tell_threads() -> None:
+    from treadle.cli.show import say
+
+    time.sleep(SOON_GONE)
+    main = threading.main_thread()
+    if left := [thread.name for thread in threading.enumerate() if not thread.daemon and thread is not main]:
+        say(
+            f"The command has ended, and its process waits for {', '.join(left)}: a thread that is to end with the"
+            " process is begun with daemon=True, any other one is to be told to end",
+            err=True,
+        )
 
 
 class _Later(logging.Formatter):

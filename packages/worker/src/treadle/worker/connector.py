@@ -190,7 +190,8 @@ class Connector:
                 log.warning("%s: working over plain HTTP until one opens", error)
             self._wants_plain = True
             self._work_plainly()
-        elif not self._is_over:
+        elif not (self._is_over or isinstance(error, ConnectionFailed)):
+            # A session that was cancelled has not been refused.
             self._on_refused(error)
 
     def _on_push(self, item: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from treadle import logs
 from treadle.client.names import Names
 from treadle.client.options import duration
 from treadle.encryption.sealer import Sealer
-from treadle.errors import DefinitionError, NoCodec, WouldBlock
+from treadle.errors import DefinitionError, LoopTaken, NoCodec, TreadleError, WouldBlock
 from treadle.loops import ended_by, has_loop, loop_factory
 from treadle.tasks.definition import Task
 from treadle.tasks.registry import by_name
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from treadle.settings import Settings
 
 log = logging.getLogger("treadle.worker")
+
+_LOOP_STOPPED = "Event loop stopped before Future completed."
+"""What asyncio and uvloop say of a loop that was stopped from within."""
 
 
 class Worker:
@@ -109,6 +112,7 @@ class Worker:
         """The worker's id at the server, once it is ready."""
         self._stops = asyncio.Event()
         self._hurry: Callable[[], None] | None = None
+        self._taken: Callable[[str], TreadleError] = LoopTaken
         self._loop: asyncio.AbstractEventLoop | None = None
         """Where it runs at this moment."""
 
@@ -123,6 +127,7 @@ class Worker:
         `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …,
         `DuplicateTask` when a client or worker of this process has another module's task of one's name there, and
         `DefinitionError` for a task with an annotation that can't be described in JSON, and a lifespan that is none.
+        `LoopTaken` when code that it runs ends its event loop.
         """
         if has_loop():
             raise WouldBlock("an event loop runs in this thread already: use `await worker.run_async()`")
@@ -131,7 +136,17 @@ class Worker:
         for sentence in untold():
             log.warning("%s", sentence)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(self._run_with_signals())
+            try:
+                runner.run(self._run_with_signals())
+            except asyncio.CancelledError:
+                # Nobody else has the task that this is: signals are handled.
+                from treadle.worker.worker_run import CANCELLED
+
+                raise self._taken(CANCELLED) from None
+            except RuntimeError as error:
+                if str(error) != _LOOP_STOPPED:
+                    raise
+                raise self._taken("stopped the loop") from None
 
     async def run_async(self) -> None:
         """Run in this event loop until `stop` is called; raises as `run`. Cancelling it hands back what runs."""
@@ -144,7 +159,7 @@ class Worker:
                 # What can't be described is told here, and not to each connection anew.
                 task.registration(self.config.settings)
             run = WorkerRun(self.config, self._stops, on_open=self._opened)
-            self._hurry = run.hurry
+            self._hurry, self._taken = run.hurry, run.taken
             await run.work()
         finally:
             self._loop = None

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from treadle.client.client import Client
@@ -14,6 +14,7 @@ from treadle.errors import (
     DefinitionError,
     Forbidden,
     InvalidArguments,
+    LoopTaken,
     ProblemError,
     TreadleError,
 )
@@ -52,6 +53,10 @@ LAST_CODE = 5.0
 """Seconds that code which was told to stop gets, before the worker ends without it."""
 
 
+CANCELLED = "cancelled the worker's own tasks, which asyncio.all_tasks() names too"
+"""How code has taken the worker's loop; or it has stopped it."""
+
+
 class WorkerRun:
     """A worker at work. `stops` ends it; `on_open` is told its id each time the server has taken it."""
 
@@ -82,6 +87,7 @@ class WorkerRun:
         self._background: list[asyncio.Task[object]] = []
         self._fatal: TreadleError | None = None
         self._has_begun = False
+        self._is_ending = False
         self._has_limits = any(task.limits for task in config.tasks.values())
         self._has_schedules = any(task.schedule is not None for task in config.tasks.values())
         """Whether there are schedules that the server has not been told yet."""
@@ -109,10 +115,10 @@ class WorkerRun:
                 await self._stops.wait()
                 await self._drain(self._config.drain_grace)
             except asyncio.CancelledError:
-                await self._drain(0)
+                await _to_its_end(self._drain(0))
                 raise
             finally:
-                await self._end()
+                await _to_its_end(self._end())
 
     def hurry(self) -> None:
         """End the grace: stop what runs."""
@@ -169,9 +175,9 @@ class WorkerRun:
         )
         self._watchdog.start()
         self._fallback.start()
-        self._spawn(self._connector.run(self._runner))
-        self._spawn(self._reporter.run())
-        self._beating = self._spawn(self._leases.run())
+        self._keep(self._connector.run(self._runner))
+        self._keep(self._reporter.run())
+        self._beating = self._keep(self._leases.run())
         self._has_begun = True
 
     def _spawn(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
@@ -180,11 +186,34 @@ class WorkerRun:
         task.add_done_callback(self._background.remove)
         return task
 
+    def _keep(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
+        """Begin what the worker can't be without: whoever cancels it before the worker's end has ended the worker."""
+        task = self._spawn(work)
+        task.add_done_callback(self._look_at)
+        return task
+
+    def _look_at(self, task: asyncio.Task[object]) -> None:
+        if task.cancelled() and not self._is_ending and self._fatal is None:
+            log.error("%s", self.taken(CANCELLED))
+            self._stops.set()
+
+    def taken(self, how: str) -> TreadleError:
+        """Return what the worker ends with when code did this to its event loop; it names what ran there."""
+        running = self._runner.running if self._has_begun else ()
+        ran = {held.claim["job_name"] for held in running if self._config.tasks[held.claim["job_name"]].is_async}
+        whose = f"; of async tasks {', '.join(sorted(ran))} ran" if ran else ""
+        self._fatal = self._fatal or LoopTaken(
+            f"code in the worker's event loop {how}, and the worker ends{whose}: let it cancel only what it began, or"
+            ' give it isolation="process"'
+        )
+        return self._fatal
+
     async def _drain(self, grace: float) -> None:
         """Take no more, let what runs end within `grace` seconds, and hand the rest back.
 
         Nor does a server that answers nothing keep it for longer, but for `LEAST_WAIT`.
         """
+        self._is_ending = True
         over = monotonic() + grace
         self._leases.is_draining = self._runner.is_draining = True
         # Told first: what is handed back must not be pushed here again.
@@ -235,6 +264,7 @@ class WorkerRun:
         return not self._runner.running
 
     async def _end(self) -> None:
+        self._is_ending = True
         self._fallback.stop()
         await self._connector.close()
         if not await self._runner.close(LAST_CODE):
@@ -314,6 +344,19 @@ class WorkerRun:
     def _reconnect(self) -> None:
         """A heartbeat was not answered: what the connection leads to is not there any more, though nobody said so."""
         self._connector.drop()
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await what has an end of its own, whatever is cancelled meanwhile.
+
+    Code that has cancelled all tasks and waits for them does so once more when it is cancelled itself: the worker
+    would be cut off in its end, and wait for that code, which waits for the worker.
+    """
+    ending = asyncio.get_running_loop().create_task(work)
+    while not ending.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({ending})
+    ending.result()
 
 
 def _patience(left: float) -> float:

@@ -1,0 +1,31 @@
+"""A process that code keeps alive after its command has ended says what it waits for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+MODULE = """
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+ThreadPoolExecutor().submit(print)
+threading.Thread(target=sys.stdin.read, name="reads-its-input").start()
+sys.exit()
+"""
+
+
+def test_a_process_that_waits_for_a_thread_names_it(tmp_path: Path) -> None:
+    """A worker that was told to stop stood there without a word; here its module ends it."""
+    (tmp_path / "left.py").write_text(MODULE)
+    command = [sys.executable, "-c", "from treadle.cli import main; main()", "worker", "left"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        told = [process.stderr.readline(), process.stderr.readline()]
+        process.stdin.close()
+        rest, code = process.stderr.read(), process.wait(30)
+
+    assert "left called sys.exit when it was imported" in told[0]
+    assert told[1].startswith("The command has ended, and its process waits for reads-its-input: a thread that is")
+    assert (rest, code) == ("", 1)

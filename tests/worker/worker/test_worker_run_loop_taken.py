@@ -1,0 +1,38 @@
+"""Code that stops its worker's event loop, or cancels all of its tasks, ends the worker, which says so."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("taking.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "told"),
+    [
+        ("stops", "stopped the loop", "RAISED"),
+        ("cancels", "cancelled the worker's own tasks, which asyncio.all_tasks() names too", "RAISED"),
+        ("waits", "cancelled the worker's own tasks, which asyncio.all_tasks() names too", "ERROR"),
+    ],
+)
+def test_code_that_takes_the_loop_ends_its_worker_which_says_so(
+    treadle_server: Any, name: str, how: str, told: str
+) -> None:
+    """It was said that the server had refused the worker; the last of these kept it there for ever."""
+    done = subprocess.run(
+        [sys.executable, PROGRAM, treadle_server.url, treadle_server.token, name],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (
+        f"{told} code in the worker's event loop {how}, and the worker ends; of async tasks @global:tasks:{name} ran"
+        in done.stdout
+    )
+    assert "the server refuses the worker" not in done.stdout + done.stderr
+    assert done.stdout.count("code in the worker's event loop cancelled") == (name != "stops") + (name == "cancels")
