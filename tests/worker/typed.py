@@ -23,6 +23,7 @@ from treadle import (
 )
 from treadle.client.bound import Bound
 from treadle.wire.pages import Page
+from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
 
 NOW = Options(delay=0)
@@ -95,6 +96,7 @@ async def calls(ctx: Context) -> None:
 
 async def lists(client: Client) -> None:
     assert_type(await client.list(status="failed"), Page[TaskItem])
+    assert_type(await client.list(status=["failed", Status.CANCELLED]), Page[TaskItem])
     async for item in client.list():
         assert_type(item, TaskItem)
     for item in await client.list():

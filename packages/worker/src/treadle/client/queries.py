@@ -2,6 +2,7 @@
 
 import builtins
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class Queries(Requester):
         where: "str | TaskFilter" = "",
         *,
         room: str | None = None,
-        status: "Status | str | builtins.list[Status] | None" = None,
+        status: "Status | str | Sequence[Status | str] | None" = None,
         job: str | None = None,
         target: str | None = None,
         worker: GivenId | None = None,
