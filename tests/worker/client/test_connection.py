@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from treadle import Client, errors, task
-from treadle_server.errors import StoreUnavailable
 from treadle_server.testing import Served, serve
+
+pytestmark = pytest.mark.inside  # the server's disk is full
 
 
 @task
@@ -26,6 +27,8 @@ async def served() -> AsyncIterator[Served]:
 @pytest.fixture
 def full(served: Served, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], list[object]]:
     """Have the server's disk be full for so many commits; the list has those that failed."""
+    from treadle_server.errors import StoreUnavailable
+
     store = served.engine.store
     write = store.write
 
