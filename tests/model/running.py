@@ -1,7 +1,6 @@
 """Searches for programs on which the model and the real thing part, shortens them, and runs one again."""
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -140,8 +139,3 @@ def replay(program: Sequence[Operation]) -> None:
     with TemporaryDirectory(prefix="treadle-model-") as directory, nullcontext(Path(directory)) as here:
         if error := asyncio.run(perform(World(f"sqlite:///{here / 'treadle.db'}", here), program)):
             raise error
-
-
-def new_seed() -> int:
-    """Return a seed for a search that was given none."""
-    return random.SystemRandom().randrange(10**9)

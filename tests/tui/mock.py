@@ -235,11 +235,6 @@ class MockServer:
         items = [{name: row[name] for name in names} for row in rows[:most]]
         return {"items": items, "is_capped": len(rows) > most, "at": self.clock.now().isoformat()}
 
-    def _on_get(self, fields: dict[str, Any]) -> dict[str, Any]:
-        if fields["id"] not in self.tasks:
-            raise error_for(problem_named("task-not-found", "there is no such task"))
-        return self.tasks[fields["id"]]
-
     def _on_edit(self, fields: dict[str, Any]) -> dict[str, Any]:
         task = self.tasks[fields["id"]]
         if fields["if_version"] != task["version"]:

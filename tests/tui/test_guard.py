@@ -18,7 +18,6 @@ import pytest
 from treadle_tui.guard import RESTORE
 
 SCREEN = b"\x1b[?1049h"
-SHELL = b"\x1b[?1049l"
 
 CRASHING = """
 import sys

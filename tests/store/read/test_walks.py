@@ -15,8 +15,6 @@ from treadle_server.store.read import few, filters, walks, windows
 from treadle_server.store.read.tasks import page
 from treadle_server.store.read.windows import ahead_of, anchor, partial_total, window
 
-_WAITS_OR_FAILED = {"pending", "failed"}
-
 FEWEST: list[tuple[dict[str, Any], Any]] = [
     ({"text": "fair"}, lambda task: "fair" in task.job_name),
     ({"not_room": ["lab"]}, lambda task: task.room != "lab"),
