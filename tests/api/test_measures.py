@@ -10,7 +10,6 @@ from tests.clients import client_at
 from tests.live.sockets import connected
 from treadle.wire.jobs import JobItem
 from treadle.wire.workers import BUSY_BEAT_SECONDS, IDLE_BEAT_SECONDS, WorkerItem
-from treadle.worker.lease import BUSY_BEAT, IDLE_BEAT
 from treadle_server.engine.commands import ExpireLeases
 from treadle_server.store.read import workers as read_workers
 from treadle_server.testing import Served, serve
@@ -60,10 +59,6 @@ async def test_a_worker_tells_what_it_runs_since_when_and_how_often_it_is_expect
         2,
         2,
     )
-
-
-def test_the_sdk_beats_as_often_as_the_server_says():
-    assert (BUSY_BEAT, IDLE_BEAT) == (BUSY_BEAT_SECONDS, IDLE_BEAT_SECONDS)
 
 
 async def test_a_server_that_loses_its_workers_sooner_wants_them_to_beat_more_often(database_url: str, tmp_path: Path):

@@ -8,7 +8,8 @@ import pytest
 
 from tests.worker.fakes import FakeServer, fake_server
 from treadle import Client, Options, Worker, task
-from treadle.worker.lease import IDLE_BEAT, Leases
+from treadle.wire.workers import IDLE_BEAT_SECONDS
+from treadle.worker.lease import Leases
 
 pytestmark = pytest.mark.anyio
 
@@ -28,8 +29,8 @@ async def test_an_idle_worker_sends_nothing_but_a_heartbeat_each_15_seconds_t10(
 ) -> None:
     """Time passes a hundred times as fast for the heartbeats; the frames of ten idle intervals are counted."""
     fast = 100
-    monkeypatch.setattr("treadle.worker.lease.IDLE_BEAT", IDLE_BEAT / fast)
-    monkeypatch.setattr("treadle.worker.lease.BUSY_BEAT", 2 / fast)
+    monkeypatch.setattr("treadle.worker.lease.IDLE_BEAT_SECONDS", IDLE_BEAT_SECONDS / fast)
+    monkeypatch.setattr("treadle.worker.lease.BUSY_BEAT_SECONDS", 2 / fast)
     beats = asyncio.Queue[float]()
     loop = asyncio.get_running_loop()
 
@@ -49,7 +50,7 @@ async def test_an_idle_worker_sends_nothing_but_a_heartbeat_each_15_seconds_t10(
         worker.stop()
 
     assert said == ["open"] + ["beat"] * 10
-    assert last - began >= 10 * IDLE_BEAT / fast
+    assert last - began >= 10 * IDLE_BEAT_SECONDS / fast
 
 
 async def test_an_idle_worker_beats_as_often_as_the_server_says_when_it_opens() -> None:
@@ -73,7 +74,7 @@ async def test_an_idle_worker_beats_as_often_as_the_server_says_when_it_opens() 
 
 def test_each_heartbeat_s_answer_may_say_another_pace_and_with_a_run_it_is_never_slower() -> None:
     leases = Leases(lambda _: asyncio.sleep(0, {}))
-    assert (leases.idle_beat, leases.pace) == (IDLE_BEAT, 2)
+    assert (leases.idle_beat, leases.pace) == (IDLE_BEAT_SECONDS, 2)
 
     leases.note({"idle_beat_seconds": 0.5}, sent=0)
 

@@ -17,14 +17,15 @@ from treadle.errors import TreadleError, error_for
 from treadle.transport.bearer import Bearer, Way, bearer_of
 from treadle.transport.retries import QuietLog
 from treadle.wire.problems import Problem
-from treadle.worker.lease import BUSY_BEAT, Leases
+from treadle.wire.workers import BUSY_BEAT_SECONDS
+from treadle.worker.lease import Leases
 
 log: logging.Logger = logging.getLogger("treadle.worker")
 
 MISSED = 2
 """Heartbeats of the loop that are missed before this thread sends one."""
 
-TIMEOUT = BUSY_BEAT * 2
+TIMEOUT = BUSY_BEAT_SECONDS * 2
 """Seconds that the server has for each step of a request."""
 
 Apply = Callable[[dict[str, Any], float], None]

@@ -11,19 +11,14 @@ from treadle.errors import TreadleError
 from treadle.ids import RunKey
 from treadle.transport.retries import QuietLog
 from treadle.wire.runs import runs_without_cost
+from treadle.wire.workers import BUSY_BEAT_SECONDS, IDLE_BEAT_SECONDS
 
 log: logging.Logger = logging.getLogger("treadle.worker")
 
 Stop = Literal["cancel", "pause", "gone", "timeout", "shutdown", "lease"]
 
-BUSY_BEAT = 2.0
-"""Seconds between the heartbeats of a worker that holds a run; shorter where a lease is shorter than three of them."""
-
 QUICKEST_BEAT = 0.1
-"""Seconds between them at least, however short a lease is."""
-
-IDLE_BEAT = 15.0
-"""Seconds between those of an idle one, unless the server says otherwise."""
+"""Seconds between heartbeats at least, however short a lease is."""
 
 SILENCE = 10.0
 """Seconds after which a heartbeat that is not answered shows that its connection is dead."""
@@ -130,7 +125,7 @@ class Leases:
         self.is_draining = False
         self.last_beat: float = monotonic()
         """When the last acknowledged heartbeat was sent."""
-        self.idle_beat: float = IDLE_BEAT
+        self.idle_beat: float = IDLE_BEAT_SECONDS
         """Seconds between the heartbeats of an idle worker, as the server said last."""
         self._now = asyncio.Event()
         self._waits = QuietLog(log)
@@ -167,8 +162,8 @@ class Leases:
 
         They are never further apart than those of an idle worker, which a server wants more often that loses it sooner.
         """
-        shortest = min((held.length for held in list(self.held.values())), default=BUSY_BEAT * 3)
-        return max(QUICKEST_BEAT, min(BUSY_BEAT, self.idle_beat, shortest / 3))
+        shortest = min((held.length for held in list(self.held.values())), default=BUSY_BEAT_SECONDS * 3)
+        return max(QUICKEST_BEAT, min(BUSY_BEAT_SECONDS, self.idle_beat, shortest / 3))
 
     def beat_now(self) -> None:
         """Send a heartbeat at the next turn, not at the next interval."""
