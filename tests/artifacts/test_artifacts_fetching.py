@@ -103,6 +103,18 @@ HOSTILE = [
 ]
 
 
+async def test_c10_an_object_that_was_cut_short_in_the_store_is_not_found(studio: Studio) -> None:
+    """Its answer would end before the length that it told, and the log told of a defect."""
+    task = await studio.started()
+    await studio.store(task, b"0123456789")
+    studio.files[0].write_bytes(b"01234")
+
+    whole, part = await studio.fetch(task), await studio.fetch(task, Range="bytes=0-4")
+
+    assert (whole.status_code, problem(whole)) == (404, "artifact-not-found")
+    assert (part.status_code, part.content) == (206, b"01234")
+
+
 async def test_c10_path_tricks_and_control_characters_are_refused(studio: Studio) -> None:
     task = await studio.started()
 

@@ -3,13 +3,19 @@
 import os
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tests.artifacts.studio import Studio, problem
+from tests.artifacts.studio import Studio, opened, problem
+from tests.conftest import FakeClock
+from treadle_server.store.read.artifacts import announced
 from treadle_server.store.tables import artifacts, tasks
 from treadle_server.store.transaction.artifacts import locations_of_tasks
+from treadle_server.testing import serve
 
 
 def aged(path: Path, studio: Studio, hours: float) -> Path:
@@ -150,3 +156,34 @@ async def test_strays_are_looked_for_once_an_hour(studio: Studio, monkeypatch: p
         await studio.sweeper.turn()
 
     assert len(looks) == 2
+
+
+@pytest.mark.postgres
+async def test_an_artifact_that_is_removed_while_it_is_looked_up_is_not_there(
+    postgres_database: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """On PostgreSQL reads stand in no transaction: between two of them a task may go, with all that it has."""
+    async with serve(postgres_database, clock=clock, data_dir=tmp_path) as served, opened(served, clock) as studio:
+        task = await studio.started()
+        upload = await studio.announced(task)
+        store = served.engine.store
+
+        class Removing:
+            """A connection behind whose first statement others remove tasks."""
+
+            def __init__(self, real: AsyncConnection) -> None:
+                self.dialect = real.dialect
+                self._real = real
+
+            async def execute(self, statement: sa.Executable) -> object:
+                found = await self._real.execute(statement)
+                async with store.write() as tx:
+                    await tx.connection.execute(sa.delete(tasks))
+                return found
+
+        async with store.read() as connection:
+            found = await announced(
+                cast("AsyncConnection", Removing(connection)), urlsplit(upload["put_url"]).path[-36:]
+            )
+
+    assert found is None

@@ -256,7 +256,9 @@ async def _streamed(call: Call, artifact: Artifact) -> Response:
     try:
         pieces = await call.ctx.artifacts.objects.get(artifact.location, start=span.start, end=span.end)
     except FileNotFoundError:
-        raise ArtifactNotFound(f"the object of artifact {artifact.name!r} is gone from the store") from None
+        raise ArtifactNotFound(
+            f"the object of artifact {artifact.name!r} is gone from the store, or cut short"
+        ) from None
     return StreamingResponse(pieces, span.status, headers)
 
 

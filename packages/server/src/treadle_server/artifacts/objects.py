@@ -133,12 +133,14 @@ class Objects:
     async def get(self, location: str, *, start: int = 0, end: int) -> AsyncIterator[bytes]:
         """Return the bytes from `start` to before `end`, piece by piece.
 
-        Raises `FileNotFoundError` when there is no object, and `StoreUnavailable`.
+        Raises `FileNotFoundError` when there is no object, or none so long, and `StoreUnavailable`.
         """
         if start >= end:
             return _each(iter(()))
         with _failures_explained():
             found = await asyncio.to_thread(self._store.get, location, options={"range": (start, end)})
+            if found.meta["size"] < end:
+                raise FileNotFoundError(f"{location} has {found.meta['size']} bytes, and once had {end}")
         return _each(found.stream(min_chunk_size=CHUNK))
 
     async def copy(self, source: str, target: str) -> None:

@@ -64,7 +64,9 @@ async def announced(connection: AsyncConnection, artifact_id: str) -> Announced 
         return None
     artifact = Artifact(*row)
     of_artifact = select_tasks(connection.dialect.name).where(tasks.c.seq == artifact.task_seq)
-    task = (await connection.execute(of_artifact)).one()
+    task = (await connection.execute(of_artifact)).first()
+    if task is None:
+        return None  # both were removed in between
     ended = past_runs(of=lambda seq: seq == artifact.task_seq)
     run = (await connection.execute(select(ended).where(ended.c.run_id == artifact.run_id))).first()
     return Announced(artifact, to_task(task), None if run is None else to_run(run))
