@@ -34,8 +34,8 @@ CHUNK = 1024 * 1024
 PART = 5 * 1024 * 1024
 """Bytes of a part of an upload to a cloud: the smallest that they take. Two are on their way at once."""
 
-MOST_PUTS = 256
-"""Uploads at once, each with a few megabytes; a further one is read no further until one has ended."""
+MOST_HELD = 1024 * 1024 * 1024
+"""Bytes that uploads hold at worst, each four parts: 256 at once, or 51 to a cloud. Further ones wait."""
 
 MOST_WRITES = 32
 """Threads that write. An upload has one while there is something to write, and none while its client is silent."""
@@ -70,7 +70,7 @@ class Objects:
         """Whether clients speak to the store itself, by signed URLs."""
         self._part = CHUNK if isinstance(self._store, LocalStore | MemoryStore) else PART
         self._site = ""
-        self._room = asyncio.Semaphore(MOST_PUTS)
+        self._room = asyncio.Semaphore(MOST_HELD // (4 * self._part))
         self._coming: dict[ComingPieces, asyncio.Future[None]] = {}
         """The uploads that are under way, with what is done when they are over."""
         self._writers = ThreadPoolExecutor(MOST_WRITES, thread_name_prefix="treadle-artifacts")
