@@ -8,12 +8,15 @@ from typing import Generic, NamedTuple, TypeVar
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.spans import USUAL, ChartSpan
-from treadle_tui.core.draw.text import Span, Spans, fit, joined, width
+from treadle_tui.core.draw.text import Span, Spans, Tone, clean, fit, joined, width
 
 Row = TypeVar("Row")
 
 GAP = 2
 """Blanks between columns: some titles have one blank within, and must not run together."""
+
+NOTHING: Spans = (Span("-", "faint"),)
+"""What stands where there is nothing to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,17 @@ def line(placed: Sequence[Placed[Row]], row: Row, context: CellContext) -> Spans
         ),
         gap=" " * GAP,
     )
+
+
+def named(name: str | None, context: CellContext, tone: Tone = "plain") -> Spans:
+    """Return a name that somebody chose, cleaned, as a cell."""
+    return (Span(clean(name, ascii_only=context.glyphs.ascii_only), tone),) if name else NOTHING
+
+
+def named_in_room(room: str, name: str, context: CellContext) -> Spans:
+    """Return a name with its room before it, as a cell."""
+    ascii_only = context.glyphs.ascii_only
+    return (Span(f"{clean(room, ascii_only=ascii_only)}:", "dim"), Span(clean(name, ascii_only=ascii_only), "bold"))
 
 
 def text(value: str, tone: str = "plain") -> Spans:

@@ -1,13 +1,12 @@
 """The columns of the events' pane."""
 
 from treadle.wire.status import Status
-from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named
 from treadle_tui.core.draw.format import clock, short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
 from treadle_tui.core.state.events import EventRow
 
-_NONE: Spans = (Span("-", "faint"),)
 _STATES = {status.value: status for status in Status}
 _OTHER_TONES: dict[str, Tone] = {"paused": "hold", "lost": "bad", "draining": "hold", "deleted": "warn"}
 
@@ -41,18 +40,17 @@ def _word(text: str, context: CellContext) -> str:
 
 
 def _id(row: EventRow, _: CellContext) -> Spans:
-    return (Span(short_id(row.subject), "accent"),) if row.kind == "task" else _NONE
+    return (Span(short_id(row.subject), "accent"),) if row.kind == "task" else NOTHING
 
 
 def _name(row: EventRow, context: CellContext) -> Spans:
     name = row.name or (row.subject[-8:] if row.kind == "worker" else "")
     tone: Tone = "warn" if row.kind == "gap" else "plain"
-    return (Span(clean(name, ascii_only=context.glyphs.ascii_only), tone),) if name else _NONE
+    return named(name, context, tone)
 
 
 def _worker(row: EventRow, context: CellContext) -> Spans:
-    name = context.worker_name(row.worker_id)
-    return (Span(clean(name, ascii_only=context.glyphs.ascii_only)),) if name else _NONE
+    return named(context.worker_name(row.worker_id), context)
 
 
 def _why(row: EventRow, context: CellContext) -> Spans:

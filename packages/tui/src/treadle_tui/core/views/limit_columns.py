@@ -1,12 +1,10 @@
 """The columns of the limits' pane."""
 
-from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column
 from treadle_tui.core.draw.format import age, bar, number
 from treadle_tui.core.draw.glyphs import LIMIT_TONES
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.limits import LimitRow
-
-_NONE: Spans = (Span("-", "faint"),)
 
 BAR = 6
 """Cells of a bar."""
@@ -48,7 +46,7 @@ def _tokens(row: LimitRow, context: CellContext) -> Spans:
     """Tell how many claims there is room for by now, of how many."""
     left, rate = row.tokens(context.now), row.item.rate
     if left is None or rate is None:
-        return _NONE
+        return NOTHING
     whole = int(left + 1e-9)
     return (
         Span(number(whole, cells=5), "plain" if whole else "warn"),
@@ -59,7 +57,7 @@ def _tokens(row: LimitRow, context: CellContext) -> Spans:
 def _rate(row: LimitRow, _: CellContext) -> Spans:
     rate = row.item.rate
     if rate is None or row.is_beneath:
-        return () if row.is_beneath else _NONE
+        return () if row.is_beneath else NOTHING
     seconds = f"{rate.seconds:g}s" if rate.seconds < 1 else age(rate.seconds)
     return (Span(f"{number(rate.count, cells=5)} in {seconds}", "dim"),)
 
@@ -71,7 +69,7 @@ def _waiting(row: LimitRow, _: CellContext) -> Spans:
 
 def _keys(row: LimitRow, _: CellContext) -> Spans:
     if not row.has_keys:
-        return () if row.is_beneath else _NONE
+        return () if row.is_beneath else NOTHING
     return (Span(number(row.item.keys, cells=5), "plain"),)
 
 

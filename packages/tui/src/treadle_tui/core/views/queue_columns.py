@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from treadle.wire.jobs import Percentiles
 from treadle.wire.names import INTERNAL
-from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column
 from treadle_tui.core.draw.format import age, bar, lasted, number, rate, since, sparkline, spread
 from treadle_tui.core.draw.glyphs import QUEUE_TONES
 from treadle_tui.core.draw.spans import USUAL, ChartSpan
@@ -62,12 +62,12 @@ def _queue_slots(row: QueueRow, context: CellContext) -> Spans:
 
 def _oldest(row: QueueRow, context: CellContext) -> Spans:
     waited = since(row.oldest_pending_at, context.now)
-    return (Span("-", "faint"),) if waited is None else (Span(age(waited)),)
+    return NOTHING if waited is None else (Span(age(waited)),)
 
 
 def _failed(row: QueueRow, _: CellContext) -> Spans:
     stats = row.job.stats
-    return (Span("-", "faint"),) if stats is None else count(stats.failed_last_hour, tone="bad", cells=6)
+    return NOTHING if stats is None else count(stats.failed_last_hour, tone="bad", cells=6)
 
 
 def _retrying(row: QueueRow, _: CellContext) -> Spans:

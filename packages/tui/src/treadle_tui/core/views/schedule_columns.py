@@ -2,19 +2,15 @@
 
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.sealed import ENCRYPTED, seal_of
-from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_in_room
 from treadle_tui.core.draw.format import age, one_line, short_id, since
 from treadle_tui.core.draw.glyphs import SCHEDULE_TONES, TASK_TONES
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.schedules import LATE_SECONDS, ScheduleRow
 
-_NONE: Spans = (Span("-", "faint"),)
-
 
 def _name(row: ScheduleRow, context: CellContext) -> Spans:
-    ascii_only = context.glyphs.ascii_only
-    room, name = (clean(part, ascii_only=ascii_only) for part in (row.item.room_id, row.item.name))
-    return (Span(f"{room}:", "dim"), Span(name, "bold"))
+    return named_in_room(row.item.room_id, row.item.name, context)
 
 
 def when(item: ScheduleItem, *, ascii_only: bool = False) -> str:
@@ -36,7 +32,7 @@ def _state(row: ScheduleRow, context: CellContext) -> Spans:
 
 def _next(row: ScheduleRow, context: CellContext) -> Spans:
     if row.item.next_at is None:
-        return _NONE
+        return NOTHING
     ahead = since(context.now, row.item.next_at) or 0.0
     if ahead >= 0:
         return (Span(f"in {age(ahead)}"),)
@@ -45,21 +41,21 @@ def _next(row: ScheduleRow, context: CellContext) -> Spans:
 
 def _last(row: ScheduleRow, context: CellContext) -> Spans:
     if row.item.last_at is None:
-        return _NONE
+        return NOTHING
     return (Span(f"{age(since(row.item.last_at, context.now))} ago", "dim"),)
 
 
 def _task_is(row: ScheduleRow, context: CellContext) -> Spans:
     status = row.item.last_status
-    return _NONE if status is None else (Span(f"{context.glyphs.task[status]} {status.value}", TASK_TONES[status]),)
+    return NOTHING if status is None else (Span(f"{context.glyphs.task[status]} {status.value}", TASK_TONES[status]),)
 
 
 def _task(row: ScheduleRow, _: CellContext) -> Spans:
-    return _NONE if row.item.last_task_id is None else (Span(short_id(row.item.last_task_id), "accent"),)
+    return NOTHING if row.item.last_task_id is None else (Span(short_id(row.item.last_task_id), "accent"),)
 
 
 def _job(row: ScheduleRow, context: CellContext) -> Spans:
-    return (Span(clean(row.item.job_name, ascii_only=context.glyphs.ascii_only), "dim"),)
+    return named(row.item.job_name, context, "dim")
 
 
 def _payload(row: ScheduleRow, context: CellContext) -> Spans:

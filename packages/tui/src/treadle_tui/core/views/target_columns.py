@@ -1,19 +1,15 @@
 """The columns of the targets' pane."""
 
 from treadle.wire.transitions import ADMITS
-from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_in_room
 from treadle_tui.core.draw.format import age, number, short_id, since
 from treadle_tui.core.draw.glyphs import TARGET_TONES
-from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.targets import TargetRow
-
-_NONE: Spans = (Span("-", "faint"),)
 
 
 def _name(row: TargetRow, context: CellContext) -> Spans:
-    ascii_only = context.glyphs.ascii_only
-    room, name = (clean(part, ascii_only=ascii_only) for part in (row.item.room_id, row.item.name))
-    return (Span(f"{room}:", "dim"), Span(name, "bold"))
+    return named_in_room(row.item.room_id, row.item.name, context)
 
 
 def _state(row: TargetRow, context: CellContext) -> Spans:
@@ -21,15 +17,15 @@ def _state(row: TargetRow, context: CellContext) -> Spans:
 
 
 def _held_for(row: TargetRow, context: CellContext) -> Spans:
-    return (Span(age(since(row.item.since, context.now))),) if row.item.held else _NONE
+    return (Span(age(since(row.item.since, context.now))),) if row.item.held else NOTHING
 
 
 def _ends(row: TargetRow, context: CellContext) -> Spans:
     """Tell when the hold ends by itself; a paused or failed task keeps it until someone acts."""
     if not row.item.held:
-        return _NONE
+        return NOTHING
     if row.item.until is None:
-        return (Span("by hand", "hold"),) if row.state in ADMITS["resolve"] else _NONE
+        return (Span("by hand", "hold"),) if row.state in ADMITS["resolve"] else NOTHING
     return (Span(f"<{age(since(context.now, row.item.until))}", "dim"),)
 
 
@@ -39,24 +35,21 @@ def _waiting(row: TargetRow, _: CellContext) -> Spans:
 
 def _holder(row: TargetRow, _: CellContext) -> Spans:
     if row.holder is None:
-        return _NONE
+        return NOTHING
     more = len(row.item.holders) - 1
     return (Span(short_id(row.holder.task_id), "accent"), *((Span(f" +{more}", "dim"),) if more else ()))
 
 
 def _job(row: TargetRow, context: CellContext) -> Spans:
-    if row.holder is None:
-        return _NONE
-    return (Span(clean(row.holder.job_name, ascii_only=context.glyphs.ascii_only)),)
+    return named(None if row.holder is None else row.holder.job_name, context)
 
 
 def _worker(row: TargetRow, context: CellContext) -> Spans:
-    name = context.worker_name(row.holder.worker_id) if row.holder is not None else None
-    return _NONE if not name else (Span(clean(name, ascii_only=context.glyphs.ascii_only)),)
+    return named(None if row.holder is None else context.worker_name(row.holder.worker_id), context)
 
 
 def _next(row: TargetRow, _: CellContext) -> Spans:
-    return _NONE if row.item.next_task_id is None else (Span(short_id(row.item.next_task_id), "accent"),)
+    return NOTHING if row.item.next_task_id is None else (Span(short_id(row.item.next_task_id), "accent"),)
 
 
 TARGET_COLUMNS: tuple[Column[TargetRow], ...] = (

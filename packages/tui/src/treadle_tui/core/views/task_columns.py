@@ -6,29 +6,23 @@ from treadle.wire.status import LEASED, TERMINAL, WAITING, Status
 from treadle.wire.steps import LONGEST_WAIT
 from treadle.wire.tags import shown
 from treadle.wire.tasks import TaskItem
-from treadle_tui.core.draw.columns import CellContext, Column, text
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, text
 from treadle_tui.core.draw.format import age, bar, lasted, number, one_line, short_id, since, task_state
 from treadle_tui.core.draw.text import Span, Spans, clean
 
 ORDERS: tuple[Order, ...] = ("position", "newest", "oldest", "updated")
 """The orders of the task list, first the usual one."""
 
-_NONE: Spans = (Span("-", "faint"),)
-
 LARGE = "large: enter shows it"
 """Stands for a payload that lists leave out."""
 
 
-def _name(value: str | None, context: CellContext) -> Spans:
-    return _NONE if not value else (Span(clean(value, ascii_only=context.glyphs.ascii_only)),)
-
-
 def _duration(seconds: float | None) -> Spans:
-    return _NONE if seconds is None else (Span(age(seconds)),)
+    return NOTHING if seconds is None else (Span(age(seconds)),)
 
 
 def _position(task: TaskItem, context: CellContext) -> Spans:
-    return _NONE if task.queue_position is None else (Span(number(task.queue_position, cells=7), "bold"),)
+    return NOTHING if task.queue_position is None else (Span(number(task.queue_position, cells=7), "bold"),)
 
 
 def tries(task: TaskItem) -> str:
@@ -52,12 +46,12 @@ def estimated_wait(task: TaskItem, context: CellContext) -> float | None:
 
 def _eta(task: TaskItem, context: CellContext) -> Spans:
     wait = estimated_wait(task, context)
-    return _NONE if wait is None else (Span(f"~{age(wait)}", "dim"),)
+    return NOTHING if wait is None else (Span(f"~{age(wait)}", "dim"),)
 
 
 def _running_for(task: TaskItem, context: CellContext) -> Spans:
     if task.started_at is None or task.status in WAITING:
-        return _NONE
+        return NOTHING
     if task.completed_at is not None:
         return (Span(lasted(since(task.started_at, task.completed_at))),)
     return _duration(since(task.started_at, context.now))
@@ -65,7 +59,7 @@ def _running_for(task: TaskItem, context: CellContext) -> Spans:
 
 def _worker(task: TaskItem, context: CellContext) -> Spans:
     name = context.worker_name(task.worker_id) if _has_worker(task) else None
-    return _name(name, context)
+    return named(name, context)
 
 
 def _has_worker(task: TaskItem) -> bool:
@@ -78,7 +72,7 @@ def _ended(task: TaskItem, context: CellContext) -> Spans:
 
 
 def _target(task: TaskItem, context: CellContext) -> Spans:
-    spans = _name(task.target, context)
+    spans = named(task.target, context)
     return (*spans, Span(" held", "hold")) if task.blocked_by else spans
 
 
@@ -94,7 +88,7 @@ def progress_of(task: TaskItem) -> tuple[float | None, str]:
 def _progress(task: TaskItem, context: CellContext) -> Spans:
     share, message = progress_of(task)
     if share is None or task.status not in LEASED | {Status.PAUSED}:
-        return _name(message, context) if message and task.status in LEASED else ()
+        return named(message, context) if message and task.status in LEASED else ()
     return (*bar(share, 8, context.glyphs, tone="run"), Span(f"{min(1.0, max(0.0, share)):>5.0%}"))
 
 
@@ -131,7 +125,7 @@ def _has_key(task: TaskItem) -> bool:
 
 
 _JOB: Column[TaskItem] = Column(
-    "JOB", 16, lambda task, context: _name(task.job_name, context), keep_end=True, rank=1, most=40
+    "JOB", 16, lambda task, context: named(task.job_name, context), keep_end=True, rank=1, most=40
 )
 
 COLUMNS: tuple[Column[TaskItem], ...] = (
@@ -148,9 +142,9 @@ COLUMNS: tuple[Column[TaskItem], ...] = (
     Column("PROGRESS", 13, _progress, rank=10, most=20, fills=lambda task: task.progress is not None),
     Column("TAGS", 12, _tags, rank=11, most=24, fills=lambda task: bool(task.tags)),
     Column("PAYLOAD", 16, _payload, rank=3, most=500),
-    Column("BY", 4, lambda task, context: _name(task.submitter, context), most=24, fills=_has_submitter, extra=True),
+    Column("BY", 4, lambda task, context: named(task.submitter, context), most=24, fills=_has_submitter, extra=True),
     Column("PRIO", 4, lambda task, _: text(str(task.priority)), right=True, most=11, fills=_has_priority, extra=True),
-    Column("KEY", 4, lambda task, context: _name(task.unique_key, context), most=24, fills=_has_key, extra=True),
+    Column("KEY", 4, lambda task, context: named(task.unique_key, context), most=24, fills=_has_key, extra=True),
 )
 """The task list from left to right; below some width TAGS falls away first, then PROGRESS, TARGET, TRY … What stands
 behind the payload is there where it leaves room."""

@@ -1,6 +1,6 @@
 """The columns of the workers' pane."""
 
-from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named
 from treadle_tui.core.draw.format import age, lasted, number, since
 from treadle_tui.core.draw.glyphs import WORKER_TONES
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, joined
@@ -40,7 +40,7 @@ _PACE_TONES: dict[Pace, Tone] = {"stuck": "bad", "slow": "warn", "usual": "plain
 def _runs(row: WorkerRow, context: CellContext) -> Spans:
     """Tell how long each run has taken against half of its kind, with a word when it takes much longer."""
     if not row.runs:
-        return (Span("-", "faint"),)
+        return NOTHING
     return joined((_run(run, context) for run in row.runs[:MOST_RUNS]), gap="  ")
 
 
@@ -60,10 +60,6 @@ def _used(row: WorkerRow, context: CellContext) -> Spans:
     return (*slots(min(used, of), of, context), *((Span(f" +{number(ahead, cells=3)}", "dim"),) if ahead > 0 else ()))
 
 
-def _word(value: str | None, context: CellContext) -> Spans:
-    return (Span(clean(value, ascii_only=context.glyphs.ascii_only), "dim"),) if value else (Span("-", "faint"),)
-
-
 def _serves(row: WorkerRow, context: CellContext) -> Spans:
     names = [clean(job.split(":", 2)[-1], ascii_only=context.glyphs.ascii_only) for job in row.item.jobs[:MOST_JOBS]]
     return (Span("  ".join(names), "dim"),)
@@ -75,8 +71,8 @@ WORKER_COLUMNS: tuple[Column[WorkerRow], ...] = (
     Column("HEARTBEATS", BEATS_SHOWN + 6, _beat),
     Column("USED / SLOTS", BAR + 9, _used, rank=1, most=BAR + 14),
     Column("JOBS", 4, lambda row, _: count(row.item.job_count or len(row.item.jobs), cells=4), right=True, rank=4),
-    Column("POOL", 8, lambda row, context: _word(row.item.pool, context), rank=3, most=16),
-    Column("VERSION", 8, lambda row, context: _word(row.item.version, context), rank=5, most=16),
+    Column("POOL", 8, lambda row, context: named(row.item.pool, context, "dim"), rank=3, most=16),
+    Column("VERSION", 8, lambda row, context: named(row.item.version, context, "dim"), rank=5, most=16),
     Column("UP", 5, lambda row, context: (Span(age(since(row.item.created_at, context.now))),), right=True, rank=6),
     Column("RUNS NOW / USUALLY", 16, _runs, rank=2, most=400),
     Column("SERVES", 12, _serves, most=80, fills=lambda row: bool(row.item.jobs), extra=True),
