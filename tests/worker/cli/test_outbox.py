@@ -51,6 +51,21 @@ def test_f6_one_sweep_hands_over_and_says_so(command: Command, shop: Database) -
     assert command("outbox", "--once", TREADLE_OUTBOX_DATABASE_URL=shop.url).stdout.startswith("0 handed over")
 
 
+def test_f6_what_stands_in_sqlite_as_bytes_is_listed_as_text(command: Command, shop: Database) -> None:
+    """A program in another language writes the rows, and SQLite keeps what it is given."""
+    with shop.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO treadle_outbox (id, room, job, body, created_at) VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP)",
+            (b"\x01\xff", b"lab", b"lab:tasks:posted", b"{"),
+        )
+    at = ("outbox", "--database", shop.url)
+
+    [row] = command.read(*at, "list", "--waiting")["rows"]
+
+    assert (row["id"], row["room"], row["job"], row["body"]) == ("\x01\ufffd", "lab", "lab:tasks:posted", "{")
+    assert "lab:tasks:posted  lab " in command.said(*at, "list", "--waiting")
+
+
 def test_f6_what_is_refused_is_listed_tried_again_and_dropped(command: Command, shop: Database) -> None:
     at = ("outbox", "--database", shop.url)
     first, second = (shop.write(n, job="@global:tasks:nobody", registration=None) for n in range(2))

@@ -80,14 +80,19 @@ def list_(place: tuple[str | None, str], *, waiting: bool, limit: int, is_json: 
 def _plain(row: "Row") -> dict[str, Any]:
     from dataclasses import asdict
 
-    plain = {name: value for name, value in asdict(row).items() if name != "registration"}
+    plain = {name: _text(value) for name, value in asdict(row).items() if name != "registration"}
     instants = {name: plain[name] and plain[name].isoformat() for name in ("created_at", "refused_at")}
     return {**plain, **instants}
 
 
+def _text(value: Any) -> Any:
+    """Return as text what another program has put into SQLite as bytes: that keeps them beside a column's type."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
 def _line(row: "Row") -> tuple[object, ...]:
     problem = row.problem and (row.problem.get("detail") or row.problem.get("title"))
-    return (row.id, row.job, row.room, age(row.created_at), age(row.refused_at), problem)
+    return (_text(row.id), _text(row.job), _text(row.room), age(row.created_at), age(row.refused_at), problem)
 
 
 @outbox.command()
