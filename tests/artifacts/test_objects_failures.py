@@ -1,10 +1,14 @@
 """A store of artifacts that fails: what is logged of it."""
 
+import asyncio
+import gc
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import turns
 from treadle_server.artifacts.objects import Objects
 from treadle_server.errors import StoreUnavailable
 
@@ -43,6 +47,30 @@ async def test_what_fails_alike_is_one_line_of_the_log_whichever_object_was_mean
             f"copy file from {tmp_path}/site/… to {tmp_path}/site/…",
         )
     }
+
+
+async def test_what_fails_in_a_thread_of_an_upload_that_was_cancelled_is_no_error_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    objects = Objects(tmp_path.as_uri(), tmp_path)
+    begun, fails = threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        fails.wait()
+        raise OSError("the disk is full")
+
+    working = asyncio.create_task(objects._in_thread(call))
+    await asyncio.to_thread(begun.wait)
+    working.cancel()
+    await turns(5)
+    fails.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    await objects.close()
+    gc.collect()
+    assert caplog.messages == []
 
 
 async def test_a_bucket_that_is_away_is_told_once_for_each_that_is_done_to_it(

@@ -1,6 +1,7 @@
 """Names of receivers are looked up where nothing else waits (E12, N5)."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 
@@ -66,6 +67,19 @@ async def test_who_gives_up_waiting_for_a_name_leaves_the_look_up_to_who_asks_ne
     assert silent.asked == ["silent.example"] * 2
 
 
+async def test_a_name_that_has_no_address_after_all_have_given_up_is_no_error_of_the_log_e12(silent, caplog) -> None:
+    names = Names()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await names.addresses("silent.example")
+
+    silent.release.set()
+    await until(lambda: not names._under_way, pause=0.002)
+    gc.collect()
+
+    assert caplog.messages == []
+
+
 async def test_so_many_names_are_looked_up_at_once_e12(silent, monkeypatch) -> None:
     monkeypatch.setattr(names_module, "MOST", 2)
     names = Names()
@@ -86,9 +100,10 @@ def test_a_loop_that_ends_waits_for_no_name_e12(silent) -> None:
             async with asyncio.timeout(0.01):
                 await Names().addresses("silent.example")
 
+    before = threading.enumerate()
     asyncio.run(give_up())
 
-    [thread] = [each for each in threading.enumerate() if each.name == "treadle-name"]
+    [thread] = [each for each in threading.enumerate() if each.name == "treadle-name" and each not in before]
     silent.release.set()
     thread.join(20)
     assert not thread.is_alive()

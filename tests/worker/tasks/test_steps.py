@@ -1,6 +1,7 @@
 """Steps of a task's code, in the loop, in threads and in processes, on the socket and over plain HTTP."""
 
 import asyncio
+import gc
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -14,7 +15,7 @@ from tests.waiting import turns
 from tests.worker import stepping
 from tests.worker.conftest import Working
 from treadle import Client, Context, Options, TaskFailed, task
-from treadle.errors import BadValue, InvalidArguments, InvalidStep, StepMismatch
+from treadle.errors import BadValue, InvalidArguments, InvalidStep, StaleRun, StepMismatch, problem_named
 from treadle.tasks import step_calls
 from treadle.tasks import steps as steps_of
 from treadle.tasks.context import check_steps
@@ -397,6 +398,30 @@ async def test_a_step_that_was_cancelled_before_it_began_is_none() -> None:
     await asyncio.wait([begun])
 
     check_steps({}, ctx)
+
+
+async def test_what_could_not_be_read_for_a_run_that_was_cancelled_is_no_error_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failing: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    class Failing(Nobody):
+        async def kept_steps(self) -> list[dict[str, Any]]:
+            await failing
+            return []
+
+    ctx = Context({"id": "x", "run_id": 0, "payload": {}, "steps": 1}, Failing())  # type: ignore[arg-type]
+    asking = asyncio.ensure_future(ctx.step("a", len, ()))
+    await turns(5)
+    asking.cancel()
+    await asyncio.wait([asking])
+
+    failing.set_exception(StaleRun(problem_named("stale-run", "it is over")))
+    await turns(5)
+    del ctx, asking
+    gc.collect()
+
+    assert caplog.messages == []
 
 
 async def test_a_thread_of_an_async_task_is_told_that_it_has_no_steps() -> None:

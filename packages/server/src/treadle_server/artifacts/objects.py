@@ -128,6 +128,7 @@ class Objects:
             await asyncio.shield(working)
         except asyncio.CancelledError:
             await asyncio.wait([working])
+            working.exception()  # Read once: who is cancelled is told no failure, and nobody is to be warned of it.
             raise
 
     async def get(self, location: str, *, start: int = 0, end: int) -> AsyncIterator[bytes]:

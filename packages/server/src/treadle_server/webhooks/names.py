@@ -44,6 +44,7 @@ class Names:
                 awaited.set_result(found)
             else:
                 awaited.set_exception(found)
+                awaited.exception()  # Read once: where all have given up, nobody is to be warned of it.
 
         def work() -> None:
             found = _looked_up(host)

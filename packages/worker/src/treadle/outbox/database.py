@@ -82,6 +82,7 @@ class Database:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             await asyncio.wait({running})
+            running.exception()  # Read once: who is cancelled is told no failure, and nobody is to be warned of it.
             raise
 
 

@@ -191,6 +191,8 @@ class Steps:
             return await self._port.kept_steps()
         if self._loading is None:
             self._loading = asyncio.ensure_future(self._port.kept_steps())
+            # Read once: where all who asked were cancelled, nobody is to be warned of a failure.
+            self._loading.add_done_callback(lambda loading: loading.cancelled() or loading.exception())
         return await asyncio.shield(self._loading)
 
     async def _called(
