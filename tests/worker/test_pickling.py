@@ -51,14 +51,16 @@ def test_an_exception_is_read_again_as_it_was(error: BaseException, again: Calla
     assert (str(read), read.args, read.__dict__) == (str(error), error.args, error.__dict__)
 
 
-def refused(detail: str) -> None:
-    raise TaskNotFound(problem_named("task-not-found", detail))
+REFUSED = """
+from treadle.errors import TaskNotFound, problem_named
+raise TaskNotFound(problem_named("task-not-found", "no such task"))
+"""
 
 
 def test_a_pool_of_processes_is_told_what_a_call_raised() -> None:
     """It waited for ever, for the thread that reads what its processes answer had ended at it."""
     with get_context("spawn").Pool(1) as pool, pytest.raises(TaskNotFound, match="no such task") as caught:
-        pool.apply_async(refused, ["no such task"]).get(timeout=60)
+        pool.apply_async(exec, [REFUSED]).get(timeout=60)  # what the other process needs no module of the tests for
 
     assert caught.value.problem.status == 404
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import DatabaseError, OperationalError
 
-from tests.waiting import until
+from tests.waiting import turns, until
 from treadle_server.store.sqlite.reader import ReadingConnection, _run
 from treadle_server.store.store import SqlStore
 
@@ -120,6 +120,41 @@ async def test_a_read_that_nobody_waits_for_any_more_is_broken_off(sqlite, stran
 
 def _is_reading() -> bool:
     return any(frame.f_code is _run.__code__ for frame in sys._current_frames().values())
+
+
+@pytest.mark.parametrize("begun", ["opening", "rollback"])
+def test_a_thread_whose_caller_was_cancelled_does_not_answer_a_loop_that_is_closed(
+    monkeypatch: pytest.MonkeyPatch, begun: str
+) -> None:
+    failed: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    go_on = threading.Event()
+
+    async def give_up() -> ReadingConnection:
+        connection = ReadingConnection.made(":memory:", check_same_thread=False)
+        if begun == "opening":
+            connection._tx.put_nowait((None, go_on.wait))
+            asked = asyncio.ensure_future(connection)
+        else:
+            await connection
+            connection._tx.put_nowait((None, go_on.wait))
+            connection._is_begun = True
+            asked = asyncio.ensure_future(connection.rollback())
+        await turns(5)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        if begun == "rollback":
+            connection.stop()
+        return connection
+
+    connection = asyncio.run(give_up())
+    go_on.set()
+    connection._thread.join(60)
+
+    assert not connection._thread.is_alive()
+    assert connection._connection is None
+    assert failed == []
 
 
 def test_a_thread_that_is_stopped_does_not_answer_a_loop_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ whose batches take it 10 to 20 ms each, a request that reads once went there nin
 
 import asyncio
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -56,17 +57,42 @@ class ReadingConnection(aiosqlite.Connection):
         self._is_begun = self._is_begun or begins
         run = partial(_run, is_many=is_many, begins=begins)
         try:
-            done: _Done = await self._execute(run, self._conn, statement, parameters)  # type: ignore[no-untyped-call]
+            done: _Done = await self._execute(run, self._conn, statement, parameters)
         except asyncio.CancelledError:
             await self._break_off()
             raise
         return done
 
+    async def _execute(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if not self._running or self._connection is None:
+            raise ValueError("Connection closed")
+        return await self._asked(partial(fn, *args, **kwargs))
+
+    async def _connect(self) -> Self:
+        try:
+            await self._asked(self._open)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def _open(self) -> None:
+        self._connection = self._connector()
+
+    def _asked(self, function: Callable[[], Any]) -> "asyncio.Future[Any]":
+        """Have the thread call a function, and return what its answer will be.
+
+        The loop may be closed by then: of one who was cancelled nobody may have waited for what was still to be done.
+        """
+        answer = asyncio.get_running_loop().create_future()
+        self._tx.put_nowait((None, partial(_answer, answer, function)))
+        return answer
+
     async def _break_off(self) -> None:
         """End the statement that runs, or is about to: it is over when what comes behind it is."""
         if self._connection is None or not self._running:
             return  # closed meanwhile, and the statement with it
-        behind = asyncio.ensure_future(self._execute(_nothing))  # type: ignore[no-untyped-call]
+        behind = asyncio.ensure_future(self._execute(_nothing))
         while not behind.done():
             # One that has not begun yet is none that SQLite could interrupt.
             self._connection.interrupt()
@@ -88,6 +114,20 @@ class ReadingConnection(aiosqlite.Connection):
         was_begun, self._is_begun, self.is_to_begin = self._is_begun, False, False
         if was_begun:
             await super().rollback()
+
+
+def _answer(answer: "asyncio.Future[Any]", function: Callable[[], Any]) -> None:
+    try:
+        told = partial(_tell, answer.set_result, function())
+    except BaseException as error:  # noqa: BLE001 - told to who asked, whatever it is
+        told = partial(_tell, answer.set_exception, error)
+    with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+        answer.get_loop().call_soon_threadsafe(told, answer)
+
+
+def _tell(tell: Callable[[Any], None], told: Any, answer: "asyncio.Future[Any]") -> None:
+    if not answer.done():
+        tell(told)
 
 
 def _nothing() -> None: ...
