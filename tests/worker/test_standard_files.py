@@ -47,6 +47,7 @@ async def test_a_worker_without_standard_files_works_and_ends_well(
         assert await (await client.submit(double.bind(2))).result(timeout=60) == 4
 
 
+@pytest.mark.inside  # the server is of the environment that has the tests
 def test_a_server_without_standard_files_serves_and_ends_well(tmp_path: Path) -> None:
     port = free_port()
 
