@@ -122,9 +122,9 @@ def _is_reading() -> bool:
     return any(frame.f_code is _run.__code__ for frame in sys._current_frames().values())
 
 
-@pytest.mark.parametrize("begun", ["opening", "rollback"])
-def test_a_thread_whose_caller_was_cancelled_does_not_answer_a_loop_that_is_closed(
-    monkeypatch: pytest.MonkeyPatch, begun: str
+@pytest.mark.parametrize("last", ["opening", "rollback", "stop"])
+def test_a_thread_that_nobody_waits_for_any_more_does_not_answer_a_loop_that_is_closed(
+    monkeypatch: pytest.MonkeyPatch, last: str
 ) -> None:
     failed: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", failed.append)
@@ -132,19 +132,17 @@ def test_a_thread_whose_caller_was_cancelled_does_not_answer_a_loop_that_is_clos
 
     async def give_up() -> ReadingConnection:
         connection = ReadingConnection.made(":memory:", check_same_thread=False)
-        if begun == "opening":
-            connection._tx.put_nowait((None, go_on.wait))
-            asked = asyncio.ensure_future(connection)
-        else:
+        if last != "opening":
             await connection
-            connection._tx.put_nowait((None, go_on.wait))
+        connection._tx.put_nowait((None, go_on.wait))
+        if last != "stop":
             connection._is_begun = True
-            asked = asyncio.ensure_future(connection.rollback())
-        await turns(5)
-        asked.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asked
-        if begun == "rollback":
+            asked = asyncio.ensure_future(connection if last == "opening" else connection.rollback())
+            await turns(5)
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+        if last != "opening":  # which stops by itself
             connection.stop()
         return connection
 
@@ -154,23 +152,4 @@ def test_a_thread_whose_caller_was_cancelled_does_not_answer_a_loop_that_is_clos
 
     assert not connection._thread.is_alive()
     assert connection._connection is None
-    assert failed == []
-
-
-def test_a_thread_that_is_stopped_does_not_answer_a_loop_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed: list[threading.ExceptHookArgs] = []
-    monkeypatch.setattr(threading, "excepthook", failed.append)
-    go_on = threading.Event()
-
-    async def stop_beside_a_statement() -> ReadingConnection:
-        connection = await ReadingConnection.made(":memory:", check_same_thread=False)
-        connection._tx.put_nowait((None, go_on.wait))
-        connection.stop()
-        return connection
-
-    connection = asyncio.run(stop_beside_a_statement())
-    go_on.set()
-    connection._thread.join(60)
-
-    assert not connection._thread.is_alive()
     assert failed == []
