@@ -269,10 +269,6 @@ class Bucket:
         return max(now, self.filled_at or now) + timedelta(microseconds=ceil(seconds * 1e6 - 1e-3))
 
 
-Share = tuple[Bucket, BucketId, int]
-"""What a task counts for in a bucket, as a weight."""
-
-
 @dataclass(slots=True)
 class Gate:
     """The buckets that a transaction decides about, and what it takes of them."""
@@ -289,8 +285,7 @@ class Gate:
     """Those that may have more room."""
     shut: set[Line] = field(default_factory=set)
     """Lines of which a task did not fit: none behind it goes before it."""
-    _shares: dict[str, list[Share]] = field(default_factory=dict)
-    """What tasks count for, by their limits as JSON text: who is asked about is taken next, and read but once."""
+    _weighed: tuple[Task, tuple[int, ...]] | None = None
 
     def fitting(self, limit_key: str, limits: Sequence[str]) -> tuple[int, BucketId | None]:
         """Return how many of a line's tasks of these limits fit, from its first on, and which bucket keeps the next."""
@@ -325,32 +320,32 @@ class Gate:
             return True
         if self.shut and Line(task.lane, task.limit_key) in self.shut:
             return False
-        for bucket, _, weight in self._shares_of(task):
-            if not bucket.fits(weight):
+        for bucket_id, weight in zip(self.bucket_ids[task.limit_key], self._weights_of(task), strict=True):
+            bucket = self.buckets.get(bucket_id.bucket)
+            if bucket is not None and not bucket.fits(weight):
                 self.shut.add(Line(task.lane, task.limit_key))
                 return False
         return True
 
-    def _shares_of(self, task: Task) -> list[Share]:
-        """Return what a task counts for; nothing for a limit that there is no more."""
-        if task.limit_key is None or task.limits is None:
-            return []
-        if (shares := self._shares.get(task.limits)) is None:
-            shares = self._shares[task.limits] = [
-                (bucket, bucket_id, bucket.limit.counted(weight))
-                for bucket_id, weight in zip(self.bucket_ids[task.limit_key], weights_of(task.limits), strict=True)
-                if (bucket := self.buckets.get(bucket_id.bucket)) is not None
-            ]
-        return shares
-
     def take(self, task: Task) -> None:
         """Let a task through that is admitted: it takes its weight, and a token, of each of its buckets."""
-        for bucket, bucket_id, counted in self._shares_of(task):
+        if task.limit_key is None:
+            return
+        for bucket_id, weight in zip(self.bucket_ids[task.limit_key], self._weights_of(task), strict=True):
+            if (bucket := self.buckets.get(bucket_id.bucket)) is None:
+                continue
+            counted = bucket.limit.counted(weight)
             bucket.used += counted
             self.taken.append((task, bucket_id, counted))
             if bucket.limit.rate_count is not None:
                 bucket.tokens -= 1
                 self.changed.add(bucket_id.bucket)
+
+    def _weights_of(self, task: Task) -> tuple[int, ...]:
+        """Return what a task weighs in its buckets; who is asked about is taken next, and read but once."""
+        if self._weighed is None or self._weighed[0] is not task:
+            self._weighed = (task, weights_of(task.limits or "[]"))
+        return self._weighed[1]
 
     def give_back(self, limit_key: str) -> None:
         """Give the tokens back that a claim took which came to nothing."""
