@@ -32,11 +32,11 @@ def select_tasks(dialect: str, *more: ColumnElement[Any]) -> Select[Any]:
     return select(*COLUMNS.values(), *more).select_from(with_specs(dialect))
 
 
-def locked(statement: Select[Any], dialect: str, *, skip: bool = False) -> Select[Any]:
-    """Return the same, on PostgreSQL with both rows of each task locked until the commit.
+def locked(statement: Select[Any], *, skip: bool = False) -> Select[Any]:
+    """Return the same with both rows of each task locked until the commit; SQLite's writer has locked all.
 
     Of a row that it waited for PostgreSQL reads what stands there then, of one that is only joined to it what stood
     there before: an edit of what the task is to do would be missed. With `skip` those that another one has locked are
     left to it.
     """
-    return statement if dialect == "sqlite" else statement.with_for_update(of=(tasks, task_specs), skip_locked=skip)
+    return statement.with_for_update(of=(tasks, task_specs), skip_locked=skip)

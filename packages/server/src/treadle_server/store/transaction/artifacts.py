@@ -2,11 +2,9 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Select,
     and_,
     delete,
     literal_column,
@@ -27,10 +25,6 @@ ArtifactKey = tuple[int, int, str]
 """(task seq, run id, name)."""
 
 
-def _locked(statement: Select[Any], tx: Tx, *, skip: bool = False) -> Select[Any]:
-    return statement.with_for_update(skip_locked=skip) if tx.dialect == "postgresql" else statement
-
-
 async def artifacts_by_key(tx: Tx, keys: Collection[ArtifactKey]) -> list[Artifact]:
     """Return those of the artifacts that there are, to change them."""
     if not keys:
@@ -38,8 +32,8 @@ async def artifacts_by_key(tx: Tx, keys: Collection[ArtifactKey]) -> list[Artifa
     columns = tuple_(artifacts.c.task_seq, artifacts.c.run_id, artifacts.c.name)
     # The tasks by themselves, too: along an index tuples are looked up in bitmaps alone.
     seqs = artifacts.c.task_seq.in_(sorted({seq for seq, _, _ in keys}))
-    statement = ROWS.where(seqs, columns.in_(sorted(keys))).order_by(artifacts.c.id)
-    return [Artifact(*row) for row in await tx.connection.execute(_locked(statement, tx))]
+    statement = ROWS.where(seqs, columns.in_(sorted(keys))).order_by(artifacts.c.id).with_for_update()
+    return [Artifact(*row) for row in await tx.connection.execute(statement)]
 
 
 async def dead_artifacts(tx: Tx, *, expired: datetime, announced: datetime, most: int) -> list[Artifact]:
@@ -48,7 +42,7 @@ async def dead_artifacts(tx: Tx, *, expired: datetime, announced: datetime, most
     is_uploading: ColumnElement[bool] = literal_column("artifacts.state = 'uploading'")
     is_abandoned = and_(is_uploading, artifacts.c.created_at < announced)
     statement = ROWS.where(or_(artifacts.c.expires_at <= expired, is_abandoned)).limit(most)
-    return [Artifact(*row) for row in await tx.connection.execute(_locked(statement, tx, skip=True))]
+    return [Artifact(*row) for row in await tx.connection.execute(statement.with_for_update(skip_locked=True))]
 
 
 async def locations_of_tasks(tx: Tx, seqs: Collection[int]) -> list[str]:

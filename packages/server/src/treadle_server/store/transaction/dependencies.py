@@ -78,17 +78,14 @@ class Waiter(NamedTuple):
     met: bool
 
 
-def _locked(statement: Select[Any], dialect: Dialect, *, skip: bool = False) -> Select[Any]:
-    return statement.with_for_update(of=tasks, skip_locked=skip) if dialect == "postgresql" else statement
-
-
 _SUBMITTER = select(task_specs.c.submitter).where(task_specs.c.seq == _c.seq).scalar_subquery()
 
 
 @cache
 def _needed(dialect: Dialect) -> Select[Any]:
     columns = (_c.seq, _c.id, _c.status, _c.room, _SUBMITTER, _c.job_name, _c.run_id, _c.lane, _c.telling)
-    return _locked(select(*columns).where(is_among(dialect, _c.id, "ids", UUID)).order_by(_c.seq), dialect)
+    among = is_among(dialect, _c.id, "ids", UUID)
+    return select(*columns).where(among).order_by(_c.seq).with_for_update(of=tasks)
 
 
 async def tasks_needed(tx: Tx, ids: Collection[TaskId]) -> dict[TaskId, Needed]:
@@ -120,15 +117,18 @@ async def stands_of(tx: Tx, seqs: Collection[int]) -> dict[int, list[EdgeStatus]
     return found
 
 
-@cache
-def _to_tell(dialect: Dialect) -> Select[Any]:
-    found = select(_c.seq, _c.id, _c.status, _c.telling).where(text(TO_TELL)).order_by(_c.seq)
-    return _locked(found.limit(bindparam("most")), dialect, skip=True)
+_NEWS = (
+    select(_c.seq, _c.id, _c.status, _c.telling)
+    .where(text(TO_TELL))
+    .order_by(_c.seq)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+)
 
 
 async def tasks_to_tell(tx: Tx, most: int) -> list[Ended]:
     """Return up to `most` tasks of which others are to be told where they are; the oldest first."""
-    rows = await tx.connection.execute(_to_tell(tx.dialect), {"most": most})
+    rows = await tx.connection.execute(_NEWS, {"most": most})
     return [Ended(seq, TaskId(str(id_)), STATUS[status], telling) for seq, id_, status, telling in rows]
 
 
@@ -160,8 +160,8 @@ async def waiters_of(tx: Tx, told: Sequence[tuple[int, int]], each: int) -> list
 
 @cache
 def _free(dialect: Dialect) -> Select[Any]:
-    found = select(_c.seq, _c.status).where(is_among(dialect, _c.seq, "seqs", NUMBER)).order_by(_c.seq)
-    return _locked(found, dialect, skip=True)
+    among = is_among(dialect, _c.seq, "seqs", NUMBER)
+    return select(_c.seq, _c.status).where(among).order_by(_c.seq).with_for_update(skip_locked=True)
 
 
 @cache
@@ -252,9 +252,7 @@ async def flows_by_id(tx: Tx, ids: Collection[str]) -> dict[str, Flow]:
     """Return those of the flows that exist, which can't go until the commit."""
     if not ids:
         return {}
-    statement = select(*_FLOWS).where(is_among(tx.dialect, flows.c.id, "ids", UUID))
-    if tx.dialect == "postgresql":
-        statement = statement.with_for_update(read=True)
+    statement = select(*_FLOWS).where(is_among(tx.dialect, flows.c.id, "ids", UUID)).with_for_update(read=True)
     rows = await tx.connection.execute(statement, {"ids": bound(tx.dialect, ids)})
     return {flow.id: flow for flow in (Flow(str(id_), *rest) for id_, *rest in rows)}
 

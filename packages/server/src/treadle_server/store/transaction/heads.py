@@ -95,7 +95,7 @@ def heads_statement(dialect: Dialect, *, is_exclusive: bool = False) -> Select[A
         return _head_of(dialect, bindparam("lane"))
     rows, lane = rows_of(dialect, "lanes", NUMBER)
     found = _head_of(dialect, lane)
-    head = (found if is_exclusive else locked(found, dialect, skip=True)).lateral("head")
+    head = (found if is_exclusive else locked(found, skip=True)).lateral("head")
     return select(*head.c).select_from(rows.join(head, true()))
 
 

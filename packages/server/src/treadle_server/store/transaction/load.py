@@ -45,13 +45,9 @@ def to_run(row: Iterable[Any]) -> Run:
     return Run(*values)
 
 
-def _locked(statement: Select[Any], dialect: Dialect, of: Any, *, share: bool = False) -> Select[Any]:
-    return statement.with_for_update(of=of, read=share) if dialect == "postgresql" else statement
-
-
 _tasks_by_id = Prepared(
     lambda dialect: locked(
-        select_tasks(dialect).where(is_among(dialect, tasks.c.id, "ids", UUID)).order_by(tasks.c.seq), dialect
+        select_tasks(dialect).where(is_among(dialect, tasks.c.id, "ids", UUID)).order_by(tasks.c.seq)
     )
 )
 
@@ -75,7 +71,7 @@ def _tasks_by_unique_key(dialect: Dialect) -> Select[Any]:
         )
         .order_by(tasks.c.seq)
     )
-    return locked(statement, dialect)
+    return locked(statement)
 
 
 async def tasks_by_unique_key(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Task]:
@@ -96,7 +92,7 @@ def _tasks_of_workers(dialect: Dialect) -> Select[Any]:
         .where(is_among(dialect, tasks.c.worker_id, "ids", UUID), status_in(*LEASED))
         .order_by(tasks.c.seq)
     )
-    return locked(statement, dialect)
+    return locked(statement)
 
 
 async def tasks_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Task]:
@@ -110,7 +106,7 @@ async def tasks_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Task]:
 def _found(dialect: Dialect, statement: Select[Any]) -> Select[Any]:
     limited = statement.limit(bindparam("most"))
     # A row that another server is at is left to it.
-    return locked(limited, dialect, skip=True)
+    return locked(limited, skip=True)
 
 
 @cache
@@ -162,7 +158,7 @@ _NAME = ("room", "category", "name")
 
 
 def _jobs(build: Callable[[Dialect], Select[Any]], *, to_change: bool) -> Prepared:
-    return Prepared(lambda dialect: _locked(build(dialect), dialect, jobs, share=not to_change))
+    return Prepared(lambda dialect: build(dialect).with_for_update(of=jobs, read=not to_change))
 
 
 _BY_NAME = {to_change: _jobs(_jobs_named, to_change=to_change) for to_change in (False, True)}
@@ -216,8 +212,8 @@ async def lanes_of_jobs(tx: Tx, nums: Collection[int]) -> list[Lane]:
 @cache
 def _workers_by_id(dialect: Dialect) -> Select[Any]:
     columns = [workers.c[name] for name in WORKER_FIELDS]
-    statement = select(*columns).where(is_among(dialect, workers.c.id, "ids", UUID)).order_by(workers.c.id)
-    return _locked(statement, dialect, workers)
+    among = is_among(dialect, workers.c.id, "ids", UUID)
+    return select(*columns).where(among).order_by(workers.c.id).with_for_update()
 
 
 _links_of_workers = Prepared(
@@ -293,7 +289,7 @@ async def past_owners(tx: Tx, seqs: Collection[int]) -> dict[int, set[str]]:
 
 def _holds(dialect: Dialect, *conditions: ColumnElement[bool]) -> Select[Any]:
     names = ("task_seq", "run_id", "worker_id", "target_num", "weight", "until")
-    statement = (
+    return (
         select(
             *(holds.c[name] for name in names),
             tasks.c.id,
@@ -305,8 +301,8 @@ def _holds(dialect: Dialect, *conditions: ColumnElement[bool]) -> Select[Any]:
         .where(*conditions)
         # Not the column itself, along whose index every hold would be read in this order.
         .order_by(holds.c.task_seq + 0)
+        .with_for_update(of=holds)
     )
-    return _locked(statement, dialect, holds)
 
 
 @cache

@@ -48,8 +48,7 @@ def due_statement(dialect: Dialect, *, is_exclusive: bool = False) -> Select[Any
         .limit(bindparam("most"))
     )
     # A row that another server is at is left to it.
-    is_locked = dialect == "postgresql" and not is_exclusive
-    return locked(found, dialect, skip=True) if is_locked else found
+    return found if is_exclusive else locked(found, skip=True)
 
 
 _due = Prepared(due_statement)

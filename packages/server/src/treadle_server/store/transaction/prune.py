@@ -160,13 +160,13 @@ def _found(dialect: Dialect) -> Select[Any]:
     some = select(task_logs.c.line).where(task_logs.c.task_seq == _c.seq).limit(MOST_LINES + 1).correlate(tasks)
     lines = select(func.count()).select_from(some.subquery("some")).scalar_subquery()
     stored = exists(select(artifacts.c.id).where(artifacts.c.task_seq == _c.seq))
-    statement = (
+    return (
         select(_c.seq, _c.id, _c.job_name, _c.lane, _c.status, lines, stored, _c.flow_id)
         .where(is_among(dialect, _c.seq, "seqs", NUMBER), may_go())
         .order_by(_c.seq)
+        # What another server is at is left to it.
+        .with_for_update(of=tasks, skip_locked=True)
     )
-    # What another server is at is left to it.
-    return statement.with_for_update(of=tasks, skip_locked=True) if dialect == "postgresql" else statement
 
 
 _finding = Prepared(_found)

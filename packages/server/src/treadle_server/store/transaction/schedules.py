@@ -31,23 +31,19 @@ Tick = tuple[str, datetime, int]
 """The schedule's id, the tick, and the `seq` of the task that was made for it."""
 
 
-def _locked(statement: Select[Any], dialect: Dialect, *, skip: bool = False) -> Select[Any]:
-    return statement.with_for_update(of=schedules, skip_locked=skip) if dialect == "postgresql" else statement
-
-
 async def schedules_by_name(tx: Tx, names: Collection[tuple[str, str]]) -> list[Schedule]:
     """Return the schedules of these (room, name), deleted ones too."""
     if not names:
         return []
     wanted = tuple_(schedules.c.room, schedules.c.name).in_(sorted(names))
-    statement = _locked(select(*_COLUMNS).where(wanted).order_by(schedules.c.id), tx.dialect)
+    statement = select(*_COLUMNS).where(wanted).order_by(schedules.c.id).with_for_update()
     return [Schedule(*row) for row in await tx.connection.execute(statement)]
 
 
 @cache
 def _by_id(dialect: Dialect) -> Select[Any]:
     among = is_among(dialect, schedules.c.id, "ids", UUID)
-    return _locked(select(*_COLUMNS).where(among).order_by(schedules.c.id), dialect)
+    return select(*_COLUMNS).where(among).order_by(schedules.c.id).with_for_update()
 
 
 async def schedules_by_id(tx: Tx, ids: Collection[str]) -> list[Schedule]:
@@ -67,7 +63,7 @@ async def due_schedules(tx: Tx, now: datetime, most: int, *, tokens_at: datetime
         return []
     moves = acts(schedules.c.owner, tokens_at)
     due = select(*_COLUMNS).where(_ACTIVE, schedules.c.next_at <= now, ~_OPEN_INSTANCE, moves)
-    statement = _locked(due.order_by(schedules.c.next_at).limit(most), tx.dialect, skip=True)
+    statement = due.order_by(schedules.c.next_at).limit(most).with_for_update(of=schedules, skip_locked=True)
     return [Schedule(*row) for row in await tx.connection.execute(statement)]
 
 

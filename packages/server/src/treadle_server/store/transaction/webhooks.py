@@ -3,11 +3,10 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import ColumnElement, Insert, ScalarSelect, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, ScalarSelect, Select, bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import Status
@@ -72,12 +71,14 @@ async def hooks(connection: AsyncConnection) -> list[Hook]:
     ]
 
 
-@cache
-def _put_in() -> Insert:
-    names = ("id", "webhook_id", "task_seq", "status", "body", "created_at", "attempts", "next_at")
-    values = [bindparam(f"new_{name}", type_=_d[name].type).label(name) for name in names]
-    # Another server may have deleted the webhook since this one heard of it: then there is nothing to tell.
-    return insert(webhook_deliveries).from_select(names, select(*values).where(webhooks.c.id == bindparam("of")))
+_NEW = ("id", "webhook_id", "task_seq", "status", "body", "created_at", "attempts", "next_at")
+_PUT_IN = insert(webhook_deliveries).from_select(
+    _NEW,
+    select(*(bindparam(f"new_{name}", type_=_d[name].type).label(name) for name in _NEW)).where(
+        # Another server may have deleted the webhook since this one heard of it: then there is nothing to tell.
+        webhooks.c.id == bindparam("of")
+    ),
+)
 
 
 async def put_in(tx: Tx, owed: Sequence[Owed]) -> None:
@@ -96,7 +97,7 @@ async def put_in(tx: Tx, owed: Sequence[Owed]) -> None:
         }
         for one in owed
     ]
-    await tx.connection.execute(_put_in(), rows)
+    await tx.connection.execute(_PUT_IN, rows)
 
 
 def _first_of() -> Any:
@@ -114,23 +115,21 @@ async def waiting(connection: AsyncConnection, *, tokens_at: datetime | None = N
     return {str(row.id): row.first for row in found if row.first is not None}
 
 
-@cache
-def _due(dialect: str) -> Select[Any]:
-    statement = (
-        select(_d.id, _d.webhook_id, _d.body, _d.attempts, webhooks.c.url, webhooks.c.secret)
-        .join_from(webhook_deliveries, webhooks, _d.webhook_id == webhooks.c.id)
-        .where(_d.webhook_id == bindparam("of"), _d.next_at <= bindparam("now"))
-        .order_by(_d.next_at)
-        .limit(bindparam("most"))
-    )
+_DUE = (
+    select(_d.id, _d.webhook_id, _d.body, _d.attempts, webhooks.c.url, webhooks.c.secret)
+    .join_from(webhook_deliveries, webhooks, _d.webhook_id == webhooks.c.id)
+    .where(_d.webhook_id == bindparam("of"), _d.next_at <= bindparam("now"))
+    .order_by(_d.next_at)
+    .limit(bindparam("most"))
     # Another server that is at a row has it.
-    return statement.with_for_update(of=webhook_deliveries, skip_locked=True) if dialect == "postgresql" else statement
+    .with_for_update(of=webhook_deliveries, skip_locked=True)
+)
 
 
 async def claim(tx: Tx, webhook_id: str, *, now: datetime, until: datetime, most: int) -> list[Claimed]:
     """Take up to `most` due deliveries of a webhook; nobody else tries them before `until`."""
     given = {"of": webhook_id, "now": now, "most": most}
-    rows = (await tx.connection.execute(_due(tx.dialect), given)).all()
+    rows = (await tx.connection.execute(_DUE, given)).all()
     found = [Claimed(str(row.id), str(row.webhook_id), row.body, row.attempts + 1, row.url, row.secret) for row in rows]
     if found:
         taken = update(webhook_deliveries).where(_d.id == bindparam("_id"))
