@@ -97,7 +97,7 @@ class Shop:
 
     async def get(self, task_id: TaskId) -> Task:
         async with self.engine.store.read() as connection:
-            found = select_tasks(self.engine.store.dialect).where(task_table.c.id == task_id)
+            found = select_tasks().where(task_table.c.id == task_id)
             row = (await connection.execute(found)).one()
         return to_task(row)
 

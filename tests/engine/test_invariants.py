@@ -124,7 +124,7 @@ class Walk:
 
     async def check(self) -> None:
         async with self.shop.engine.store.read() as connection:
-            now = [to_task(row) for row in await connection.execute(select_tasks(connection.dialect.name))]
+            now = [to_task(row) for row in await connection.execute(select_tasks())]
             counts = all_counts(self.shop.engine.store.dialect)
             kept = Counter()
             for row in await connection.execute(sa.select(counts)):

@@ -35,7 +35,7 @@ async def read_steps(url: str) -> list[StepRow]:
 
 async def read_from(connection: Any) -> tuple[list[TaskRow], list[RunRow]]:
     """Read them on a connection."""
-    every = select_tasks(connection.dialect.name)
+    every = select_tasks()
     rows = [_task(row) for row in (await connection.execute(every)).mappings()]
     ended = past_runs()
     asked = sa.select(ended, tasks.c.id).join_from(ended, tasks, ended.c.task_seq == tasks.c.seq)

@@ -103,7 +103,7 @@ class Ticker:
     async def tasks(self) -> list[Task]:
         """Everything that was made, the first first."""
         async with self.shop.engine.store.read() as connection:
-            made = select_tasks(connection.dialect.name).where(task_table.c.schedule_id.is_not(None))
+            made = select_tasks().where(task_table.c.schedule_id.is_not(None))
             rows = await connection.execute(made.order_by(task_table.c.seq))
             return [to_task(row) for row in rows]
 

@@ -64,7 +64,7 @@ async def the_counts_of_every_queue(connection: Any, _: int) -> dict[int, dict[s
 
 def the_position_of(place: int) -> Question:
     async def ask(connection: Any, _: int) -> int | None:
-        [row] = await connection.execute(select_tasks(connection.dialect.name).where(tasks.c.seq == seq_of(7, place)))
+        [row] = await connection.execute(select_tasks().where(tasks.c.seq == seq_of(7, place)))
         return await position(connection, to_task(row))
 
     return ask

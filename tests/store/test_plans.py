@@ -6,15 +6,14 @@ import sqlalchemy as sa
 from treadle.wire.filters import TaskFilter
 from treadle_server.store import arrivals
 from treadle_server.store.base import Tx
-from treadle_server.store.bound_lists import bound
 from treadle_server.store.read import few, filters
 from treadle_server.store.read import steps as steps_of
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.counts import fold_counts
-from treadle_server.store.transaction.heads import heads_statement
-from treadle_server.store.transaction.load import _finders, _tasks_by_id, _tasks_by_unique_key, _tasks_of_workers
+from treadle_server.store.transaction.heads import HEADS_OF_LANE, heads_of_lanes
+from treadle_server.store.transaction.load import _FINDERS, _TASKS_BY_UNIQUE_KEY, _TASKS_OF_WORKERS, _tasks_by_id
 from treadle_server.store.transaction.promotions import due_statement
-from treadle_server.store.transaction.targets import _state, _unblocked
+from treadle_server.store.transaction.targets import _claimable, _states
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fresh_database")]
 
@@ -64,9 +63,9 @@ async def test_the_first_and_the_last_task_are_looked_up_without_reading_through
 @pytest.mark.parametrize("is_exclusive", [True, False], ids=["exclusive", "several"])
 async def test_the_head_of_a_queue_is_read_along_its_index_and_never_sorted(shop, clock, is_exclusive) -> None:
     async with shop.engine.store.write() as tx:
-        lanes = {"lane": 1} if tx.dialect == "sqlite" else {"lanes": bound(tx.dialect, [1])}
-        values = lanes | {"most": 100, "now": clock.now(), "heaviest": 9}
-        steps = await plan(tx, heads_statement(tx.dialect, is_exclusive=is_exclusive), values)
+        values = {"lane": 1, "lanes": [1], "most": 100, "now": clock.now(), "heaviest": 9}
+        heads = HEADS_OF_LANE if tx.dialect == "sqlite" else heads_of_lanes(is_exclusive=is_exclusive)
+        steps = await plan(tx, heads, values)
 
     assert "ix_tasks_queue" in steps
     assert _is_indexed(steps)
@@ -84,7 +83,7 @@ async def test_the_head_of_a_queue_is_read_along_its_index_and_never_sorted(shop
 )
 async def test_what_time_brings_is_found_along_a_partial_index(shop, clock, finder, index) -> None:
     async with shop.engine.store.write() as tx:
-        steps = await plan(tx, _finders(tx.dialect)[finder], {"now": clock.now(), "most": 10, "stamped": clock.now()})
+        steps = await plan(tx, _FINDERS[finder], {"now": clock.now(), "most": 10, "stamped": clock.now()})
 
     assert index in steps
     assert _is_indexed(steps)
@@ -93,7 +92,7 @@ async def test_what_time_brings_is_found_along_a_partial_index(shop, clock, find
 @pytest.mark.parametrize("is_exclusive", [False, True])
 async def test_what_is_due_is_found_along_a_partial_index(shop, clock, is_exclusive) -> None:
     async with shop.engine.store.write() as tx:
-        statement = due_statement(tx.dialect, is_exclusive=is_exclusive)
+        statement = due_statement(is_exclusive=is_exclusive)
         steps = await plan(tx, statement, {"now": clock.now(), "most": 10})
 
     assert "ix_tasks_due" in steps
@@ -106,10 +105,9 @@ async def test_tasks_are_found_by_id_worker_and_unique_key_along_an_index(shop) 
         if tx.dialect == "postgresql":
             # There the planner has statistics sooner or later; SQLite is never given any.
             await tx.connection.exec_driver_sql("ANALYZE")
-        ids = {"ids": bound(tx.dialect, [UUID])}
-        by_id = await plan(tx, _tasks_by_id.build(tx.dialect), ids)
-        by_worker = await plan(tx, _tasks_of_workers(tx.dialect), ids, may_sort=True)
-        by_key = await plan(tx, _tasks_by_unique_key(tx.dialect), {"job_num": 1, "unique_key": "k"}, may_sort=True)
+        by_id = await plan(tx, _tasks_by_id.statement, {"ids": [UUID]})
+        by_worker = await plan(tx, _TASKS_OF_WORKERS, {"ids": [UUID]}, may_sort=True)
+        by_key = await plan(tx, _TASKS_BY_UNIQUE_KEY, {"job_num": 1, "unique_key": "k"}, may_sort=True)
 
     assert "SCAN tasks" not in by_id
     assert "ix_tasks_worker" in by_worker or "ix_tasks_lease" in by_worker
@@ -118,9 +116,8 @@ async def test_tasks_are_found_by_id_worker_and_unique_key_along_an_index(shop) 
 
 async def test_a_targets_state_is_read_along_its_indexes_however_many_wait(shop) -> None:
     async with shop.engine.store.write() as tx:
-        nums = {"nums": bound(tx.dialect, [1, 2])}
-        state = await plan(tx, _state(tx.dialect), nums)
-        unblocked = await plan(tx, _unblocked(tx.dialect), nums)
+        state = await plan(tx, _states.statement, {"nums": [1, 2]})
+        unblocked = await plan(tx, _claimable.statement, {"nums": [1, 2]})
 
     assert "SCAN tasks" not in state
     assert "ix_tasks_target" in state
@@ -190,10 +187,9 @@ async def test_a_tag_is_found_along_its_index_whatever_the_statistics_say(
 
 async def test_the_steps_of_many_claims_are_read_task_by_task(shop) -> None:
     async with shop.engine.store.write() as tx:
-        values = {"seqs": bound(tx.dialect, [1, 2])}
         plans = [
-            await plan(tx, statement(tx.dialect), values, may_sort=True)
-            for statement in (steps_of.sizes_of_many, steps_of.all_of_many)
+            await plan(tx, asked.statement, {"seqs": [1, 2]}, may_sort=True)
+            for asked in (steps_of.SIZES_OF_MANY, steps_of.ALL_OF_MANY)
         ]
 
     for each in plans:

@@ -98,7 +98,7 @@ async def read_queues(tx: Tx, now: datetime) -> dict[int, Queue]:
         row.id: Queue(Lane(row.id, row.job_num, row.room, row.pool), row.room or row.home, [])
         for row in await tx.connection.execute(query.where(jobs.c.deleted_at.is_(None)))
     }
-    open_ = select_tasks(tx.dialect).where(tasks.c.status.not_in(OVER))
+    open_ = select_tasks().where(tasks.c.status.not_in(OVER))
     rows = [to_task(row) for row in await tx.connection.execute(open_)]
     held = [(row.task_seq, row.target_num) for row in await tx.connection.execute(holds.select())]
     for task in sorted(claimable(rows, held, now), key=place):

@@ -30,7 +30,7 @@ async def served(postgres_database: str, clock: FakeClock, monkeypatch: pytest.M
 
 async def rows_of(served: Served) -> dict[TaskId, Task]:
     async with served.shop.engine.store.read() as connection:
-        every = select_tasks("postgresql").order_by(tasks.c.seq)
+        every = select_tasks().order_by(tasks.c.seq)
         found = [to_task(row) for row in await connection.execute(every)]
     return {task.id: task for task in found}
 

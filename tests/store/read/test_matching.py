@@ -55,7 +55,7 @@ async def various(stored: StoredTasks, draw: random.Random) -> list[Task]:
             row["id"] = str(uuid7())[:-4] + f"{draw.randrange(1 << 16):04x}"
     await stored.put(rows)
     async with stored.store.write() as tx:
-        every = select_tasks(tx.dialect).order_by(tasks.c.seq)
+        every = select_tasks().order_by(tasks.c.seq)
         found = [to_task(row) for row in await tx.connection.execute(every)]
         await insert_tags(tx, found)
     return found

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import Executable, event, insert, text
 
 from tests.store.read.conftest import START, WORKER, StoredTasks, task_row
-from treadle_server.store.bound_lists import bound
+from treadle_server.store.bound_lists import NUMBER, BoundList
 from treadle_server.store.read import targets as read_targets
-from treadle_server.store.read.targets import holders_statement, line_statement
+from treadle_server.store.read.targets import HOLDERS, LINE
 from treadle_server.store.tables import holds, runs, targets
 
 PER_TARGET = 10
@@ -30,7 +30,7 @@ async def plan_of(connection: Any, statement: Executable, nums: list[int]) -> st
     dialect = connection.dialect
     explain = "EXPLAIN QUERY PLAN " if dialect.name == "sqlite" else "EXPLAIN "
     compiled = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
-    values = compiled.construct_params({"nums": bound(dialect.name, nums)})
+    values = compiled.construct_params({"nums": BoundList(NUMBER).process_bind_param(nums, dialect)})
     rows = await connection.exec_driver_sql(
         explain + str(compiled), tuple(values[name] for name in compiled.positiontup)
     )
@@ -55,8 +55,8 @@ async def test_with_100_000_tasks_holders_and_lines_are_read_along_the_targets_i
     await put_many(stored, 100_000)
 
     async with stored.store.read() as connection:
-        held = await plan_of(connection, holders_statement(stored.store.dialect), [1, 2, 3])
-        line = await plan_of(connection, line_statement(stored.store.dialect), [1, 2, 3])
+        held = await plan_of(connection, HOLDERS, [1, 2, 3])
+        line = await plan_of(connection, LINE, [1, 2, 3])
 
     assert "ix_tasks_target_held" in held or "uq_tasks_live_target" in held
     assert "ix_tasks_target_queue" in line

@@ -56,7 +56,7 @@ FILTERS = [
 
 async def everything(stored: StoredTasks) -> list[Task]:
     async with stored.store.read() as connection:
-        every = select_tasks(connection.dialect.name).order_by(tasks.c.seq)
+        every = select_tasks().order_by(tasks.c.seq)
         return [to_task(row) for row in await connection.execute(every)]
 
 

@@ -1,48 +1,121 @@
-"""Lists as one bound value, so that a statement is the same text, and planned once, for any number of keys."""
+"""What the two databases spell differently: lists as one bound value, and rows that are looked up by a number.
+
+Of a bound list a statement is the same text, and planned once, for any number of keys.
+"""
 
 import json
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, any_, bindparam, column, func, select
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.dialects.postgresql import array
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Dialect,
+    SelectBase,
+    Text,
+    TypeDecorator,
+    bindparam,
+    column,
+    literal,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import KeyedColumnElement
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-from treadle_server.store.base import Dialect
-
 NUMBER: TypeEngine[Any] = BigInteger()
-UUID: TypeEngine[Any] = postgresql.UUID(as_uuid=False)
-TEXT: TypeEngine[Any] = postgresql.TEXT()
+TEXT: TypeEngine[Any] = Text()
 
 
-def is_among(dialect: Dialect, expression: ColumnElement[Any], name: str, kind: TypeEngine[Any]) -> ColumnElement[bool]:
-    """Return the condition that `expression` is one of the values bound to `name`."""
-    if dialect == "sqlite":
-        return expression.in_(select(column("value")).select_from(func.json_each(bindparam(name))))
-    return expression == any_(bindparam(name, type_=ARRAY(kind)))
+class BoundList(TypeDecorator[Collection[Any]]):
+    """The values of a column's type in one parameter: as JSON on SQLite, as an array on PostgreSQL."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, kind: TypeEngine[Any]) -> None:
+        """`kind` is the type of each value."""
+        super().__init__()
+        self.kind = kind
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Pick the parameter's type."""
+        return dialect.type_descriptor(Text() if dialect.name == "sqlite" else ARRAY(self.kind))
+
+    def process_bind_param(self, value: Collection[Any] | None, dialect: Dialect) -> Any:
+        """Turn the values into what the driver takes."""
+        items = list(value or ())
+        return json.dumps(items) if dialect.name == "sqlite" else items
 
 
-def is_same(dialect: Dialect, sought: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
+class Spelt(FunctionElement[Any]):
+    """What each database has its own text for; `{0}` and so on stand for what it is about."""
+
+    inherit_cache = True
+    sqlite = postgresql = ""
+
+
+@compiles(Spelt)
+def _spelt(element: Spelt, compiler: SQLCompiler, **options: Any) -> str:
+    text: str = getattr(element, compiler.dialect.name)
+    return text.format(*(compiler.process(one, **options) for one in element.clauses))
+
+
+class _Among(Spelt):
+    inherit_cache = True
+    sqlite = "{0} IN (SELECT value FROM json_each({1}))"
+    postgresql = "{0} = ANY ({1})"
+
+
+def is_among(sought: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+    """Return the condition that a column has one of the values bound to `name`."""
+    return _Among(sought, bindparam(name, type_=BoundList(sought.type)))
+
+
+def is_one_of(sought: ColumnElement[Any], values: Collection[Any]) -> ColumnElement[bool]:
+    """Return the condition that a column has one of the values, which are bound here."""
+    return _Among(sought, literal(values, BoundList(sought.type)))
+
+
+class _Same(Spelt):
+    inherit_cache = True
+    sqlite = "{0} = {1}"
+    postgresql = "{0} = ANY (ARRAY[{1}])"
+
+
+def is_same(sought: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
     """Return the condition that `sought` is `given`, of a join that goes from the given row to the sought one.
 
     On PostgreSQL a plain equation can be read both ways, and without statistics the planner took the wrong one: it read
     every task and looked for its hold. This form can only be looked up along an index of `sought`.
     """
-    return sought == (given if dialect == "sqlite" else any_(array([given])))
+    return _Same(sought, given)
 
 
-def rows_of(dialect: Dialect, name: str, kind: TypeEngine[Any]) -> tuple[Any, KeyedColumnElement[Any]]:
+class _Numbered(Spelt):
+    inherit_cache = True
+    sqlite = "{0} IN {1}"
+    postgresql = "{0} = ANY (ARRAY{1})"
+
+
+def is_found_by(sought: ColumnElement[Any], found: SelectBase) -> ColumnElement[bool]:
+    """Return the condition that `sought` is one of those that are selected: each is looked up.
+
+    On PostgreSQL an array is taken for ten rows, whatever the statistics say.
+    """
+    return _Numbered(sought, found.scalar_subquery())
+
+
+class _Each(Spelt):
+    inherit_cache = True
+    sqlite = "json_each({0})"
+    postgresql = "unnest({0})"
+
+
+def rows_of(name: str, kind: TypeEngine[Any]) -> tuple[Any, KeyedColumnElement[Any]]:
     """Return a FROM element with a row for each value bound to `name`, and its column."""
-    if dialect == "sqlite":
-        values = func.json_each(bindparam(name)).table_valued("value", name=f"{name}_rows")
-        return values, values.c.value
-    values = func.unnest(bindparam(name, type_=ARRAY(kind))).table_valued("value", name=f"{name}_rows").render_derived()
+    # Called as its column is: so PostgreSQL calls the column of what is no table.
+    values = _Each(bindparam(name, type_=BoundList(kind))).table_valued(column("value", kind), name="value")
     return values, values.c.value
-
-
-def bound(dialect: Dialect, values: Collection[Any]) -> Any:
-    """Return `values` in the form in which a list is bound: JSON on SQLite, a list for an array on PostgreSQL."""
-    items = list(values)
-    return json.dumps(items) if dialect == "sqlite" else items

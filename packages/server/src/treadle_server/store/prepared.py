@@ -5,9 +5,10 @@ processor time with twelve such statements, and takes 0.5 ms without.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from functools import partial
+from typing import Any, NamedTuple, cast
 
-from sqlalchemy import Select
+from sqlalchemy import Select, TypeDecorator
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,8 +22,24 @@ from treadle_server.store.translated import named
 Rows = Sequence[Sequence[Any]]
 Query = Select[Any] | ReturningUpdate[Any]
 
-_Compiled = tuple[str, tuple[str, ...], Mapping[str, Any]]
-"""The text, the names of its parameters in their order, and the values of those that are constants."""
+
+class _Compiled(NamedTuple):
+    """A statement as a driver takes it."""
+
+    text: str
+    names: Sequence[str]
+    """Its parameters, in their order."""
+    constants: Mapping[str, Any]
+    """The values of those that are constants."""
+    processes: Mapping[str, Callable[[Any], Any]]
+    """What makes the driver's values of those whose types are our own: instants and lists."""
+
+    def values(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the driver's values."""
+        values = dict(self.constants)
+        for name, value in given.items():
+            values[name] = self.processes[name](value) if name in self.processes else value
+        return tuple(values[name] for name in self.names)
 
 
 class Prepared:
@@ -32,34 +49,43 @@ class Prepared:
     objects.
     """
 
-    def __init__(self, build: Callable[[Dialect], Query], *, is_apart: bool = False) -> None:
-        """What `is_apart` reads nothing that PostgreSQL's transaction may have postponed."""
-        self.build = build
+    def __init__(self, statement: Query, postgres: Query | None = None, *, is_apart: bool = False) -> None:
+        """`postgres` is PostgreSQL's, if that is another one.
+
+        What `is_apart` reads nothing that PostgreSQL's transaction may have postponed.
+        """
+        self.statement = statement
+        self._postgres = statement if postgres is None else postgres
         self._is_apart = is_apart
-        self._texts: dict[Dialect, _Compiled] = {}
+        self._compiled: dict[Dialect, _Compiled] = {}
 
     async def rows(self, tx: Tx, **parameters: Any) -> Rows:
         """Run it and return every row."""
-        text, names, constants = self._compiled(tx.dialect)
-        values = tuple(parameters[name] if name in parameters else constants[name] for name in names)
+        compiled = self._compiled_for(tx.dialect)
+        values = compiled.values(parameters)
         if isinstance(tx.connection, InlineConnection):
-            return tx.connection.fetch(text, values)
-        return await cast("DirectConnection", tx.connection).fetch(text, values, is_apart=self._is_apart)
+            return tx.connection.fetch(compiled.text, values)
+        return await cast("DirectConnection", tx.connection).fetch(compiled.text, values, is_apart=self._is_apart)
 
-    async def rows_beside(self, connection: AsyncConnection, dialect: Dialect, **parameters: Any) -> Rows:
+    async def rows_beside(self, connection: AsyncConnection, **parameters: Any) -> Rows:
         """Run it on PostgreSQL's driver beside the writer, on the connection that is lent, and return every row."""
-        text, names, constants = self._compiled(dialect)
+        compiled = self._compiled_for("postgresql")
         driver: Any = (await connection.get_raw_connection()).driver_connection
-        with named(text):
-            rows: Rows = await driver.fetch(text, *({**constants, **parameters}[name] for name in names))
+        with named(compiled.text):
+            rows: Rows = await driver.fetch(compiled.text, *compiled.values(parameters))
             return rows
 
-    def _compiled(self, dialect: Dialect) -> _Compiled:
-        """Return the statement as the driver takes it."""
-        found = self._texts.get(dialect)
+    def _compiled_for(self, dialect: Dialect) -> _Compiled:
+        found = self._compiled.get(dialect)
         if found is None:
             spoken: Any = sqlite.dialect() if dialect == "sqlite" else asyncpg.dialect()  # type: ignore[no-untyped-call]
-            compiled = self.build(dialect).compile(dialect=spoken)
+            compiled = (self.statement if dialect == "sqlite" else self._postgres).compile(dialect=spoken)
+            processes = {
+                name: partial(parameter.type.process_bind_param, dialect=spoken)
+                for parameter, name in compiled.bind_names.items()
+                if isinstance(parameter.type, TypeDecorator)
+            }
             constants = {name: value for name, value in compiled.params.items() if value is not None}
-            found = self._texts[dialect] = (str(compiled), tuple(compiled.positiontup or ()), constants)
+            found = _Compiled(str(compiled), tuple(compiled.positiontup or ()), constants, processes)
+            self._compiled[dialect] = found
         return found

@@ -1,12 +1,11 @@
 """A task's row as it is read whole: where it is stands in `tasks`, what it is to do in `task_specs`."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Join, Select, join, select
+from sqlalchemy import Column, ColumnElement, Select, join, select
 
 from treadle_server.domain.tasks import TASK_FIELDS
-from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import is_same
 from treadle_server.store.tables import task_specs, tasks
 
@@ -22,14 +21,13 @@ STATE = tuple(name for name in TASK_FIELDS if name in tasks.c)
 """The columns of where it is."""
 
 
-def with_specs(dialect: str) -> Join:
-    """Return the tasks, each with what it is to do: that is looked up, whatever PostgreSQL knows of the tables."""
-    return join(tasks, task_specs, is_same(cast("Dialect", dialect), task_specs.c.seq, tasks.c.seq))
+WITH_SPECS = join(tasks, task_specs, is_same(task_specs.c.seq, tasks.c.seq))
+"""The tasks, each with what it is to do: that is looked up, whatever PostgreSQL knows of the tables."""
 
 
-def select_tasks(dialect: str, *more: ColumnElement[Any]) -> Select[Any]:
+def select_tasks(*more: ColumnElement[Any]) -> Select[Any]:
     """Return the statement that reads tasks whole, and behind that what `more` there is to read of them."""
-    return select(*COLUMNS.values(), *more).select_from(with_specs(dialect))
+    return select(*COLUMNS.values(), *more).select_from(WITH_SPECS)
 
 
 def locked(statement: Select[Any], *, skip: bool = False) -> Select[Any]:

@@ -100,7 +100,7 @@ class NoticeReceiver:
             return
         found: dict[TaskId, Task] = {}
         async with self._engine.store.read() as connection:
-            of_ids = select_tasks(connection.dialect.name).where(tasks.c.id.in_(_KEYS))
+            of_ids = select_tasks().where(tasks.c.id.in_(_KEYS))
             for ids in _chunks(wanted):
                 rows = await connection.execute(of_ids, {"keys": ids})
                 found |= {task.id: task for task in map(to_task, rows)}

@@ -3,15 +3,13 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
 
 from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.tasks import Run, Task
-from treadle_server.store.base import Dialect
-from treadle_server.store.bound_lists import TEXT, bound, is_among
+from treadle_server.store.bound_lists import is_among
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.tables import artifacts, tasks
 from treadle_server.store.task_rows import select_tasks
@@ -63,7 +61,7 @@ async def announced(connection: AsyncConnection, artifact_id: str) -> Announced 
     if row is None:
         return None
     artifact = Artifact(*row)
-    of_artifact = select_tasks(connection.dialect.name).where(tasks.c.seq == artifact.task_seq)
+    of_artifact = select_tasks().where(tasks.c.seq == artifact.task_seq)
     task = (await connection.execute(of_artifact)).first()
     if task is None:
         return None  # both were removed in between
@@ -74,6 +72,5 @@ async def announced(connection: AsyncConnection, artifact_id: str) -> Announced 
 
 async def known(connection: AsyncConnection, locations: Collection[str]) -> set[str]:
     """Return those of the locations, keys in the store of artifacts, that belong to an artifact."""
-    dialect = cast("Dialect", connection.dialect.name)
-    statement = select(artifacts.c.location).where(is_among(dialect, artifacts.c.location, "keys", TEXT))
-    return set((await connection.execute(statement, {"keys": bound(dialect, locations)})).scalars())
+    statement = select(artifacts.c.location).where(is_among(artifacts.c.location, "keys"))
+    return set((await connection.execute(statement, {"keys": locations})).scalars())

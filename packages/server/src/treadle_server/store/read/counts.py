@@ -5,11 +5,12 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, Subquery, bindparam, func, select, union_all
+from sqlalchemy import Select, Subquery, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import Status
-from treadle_server.store.tables import count_deltas, lane_counts, lanes
+from treadle_server.store.tables import lanes
+from treadle_server.store.transaction.counts import all_counts
 
 
 @cache
@@ -19,11 +20,9 @@ def counted(dialect: str) -> Subquery:
     On PostgreSQL it adds what writers put into `count_deltas` and no service has folded in yet; one statement sees one
     snapshot, so that a fold in the middle is seen wholly or not at all.
     """
-    columns = ("lane", "status", "priority", "n")
-    kept = select(*(lane_counts.c[name] for name in columns))
+    both = all_counts(dialect)
     if dialect != "postgresql":
-        return kept.subquery("counted")
-    both = union_all(kept, select(*(count_deltas.c[name] for name in columns))).subquery("both")
+        return both
     return (
         select(both.c.lane, both.c.status, both.c.priority, func.sum(both.c.n).label("n"))
         .group_by(both.c.lane, both.c.status, both.c.priority)

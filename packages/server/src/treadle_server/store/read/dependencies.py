@@ -2,21 +2,18 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 import orjson
-from sqlalchemy import Select, String, bindparam, func, select, text
-from sqlalchemy import cast as sql_cast
+from sqlalchemy import String, bindparam, cast, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.domain.dependencies import ResultPlace
-from treadle_server.store.base import Dialect
-from treadle_server.store.bound_lists import NUMBER, bound, is_among, is_same
+from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.tables import TO_TELL, task_dependencies, tasks
 
 _c = tasks.c
@@ -42,16 +39,16 @@ class Depended:
     """JSON text; None where it was not read."""
 
 
-@cache
-def _of_tasks(dialect: Dialect, *, with_results: bool) -> Select[Any]:
-    size = func.coalesce(func.length(sql_cast(_c.result, String)), 0) + func.coalesce(func.length(_c.error), 0)
-    last = (_c.error, _c.result) if with_results else (size,)
-    return (
-        select(_e.task_seq, _c.id, _c.status, _e.places, *last)
-        .join_from(task_dependencies, tasks, is_same(dialect, _c.seq, _e.needs_seq))
-        .where(is_among(dialect, _e.task_seq, "seqs", NUMBER))
-        .order_by(_e.task_seq, _e.needs_seq)
-    )
+_OF_TASKS = (
+    select(_e.task_seq, _c.id, _c.status, _e.places)
+    .join_from(task_dependencies, tasks, is_same(_c.seq, _e.needs_seq))
+    .where(is_among(_e.task_seq, "seqs"))
+    .order_by(_e.task_seq, _e.needs_seq)
+)
+_SIZES = _OF_TASKS.add_columns(
+    func.coalesce(func.length(cast(_c.result, String)), 0) + func.coalesce(func.length(_c.error), 0)
+)
+_RESULTS = _OF_TASKS.add_columns(_c.error, _c.result)
 
 
 async def depended(
@@ -62,9 +59,8 @@ async def depended(
     They are when they have more than `most_bytes` in all, as text, at all the places where they stand. However many
     tasks are asked for, it is two statements: one for each was most of what a task of a wide flow cost.
     """
-    dialect = cast("Dialect", connection.dialect.name)
     found: dict[int, tuple[list[Depended], bool]] = {seq: ([], False) for seq in seqs}
-    sizes = (await connection.execute(_of_tasks(dialect, with_results=False), {"seqs": bound(dialect, seqs)})).all()
+    sizes = (await connection.execute(_SIZES, {"seqs": seqs})).all()
     for seq, rows in groupby(sizes, key=itemgetter(0)):
         total, listed = 0, []
         for row in rows:
@@ -73,7 +69,7 @@ async def depended(
         found[seq] = (listed, total > most_bytes)
     small = [seq for seq, (listed, is_left_out) in found.items() if listed and not is_left_out]
     if small:
-        whole = await connection.execute(_of_tasks(dialect, with_results=True), {"seqs": bound(dialect, small)})
+        whole = await connection.execute(_RESULTS, {"seqs": small})
         for seq, of_one in groupby(whole.all(), key=itemgetter(0)):
             found[seq] = ([_depended(*row[1:]) for row in of_one], False)
     return found
@@ -91,15 +87,13 @@ async def waits_for(connection: AsyncConnection, task_id: TaskId, needs_id: Task
     return (await connection.execute(statement)).first() is not None
 
 
-@cache
-def _named(dialect: Dialect) -> Select[Any]:
-    return (
-        select(_c.id, _e.places)
-        .join_from(task_dependencies, tasks, is_same(dialect, _c.seq, _e.needs_seq))
-        .where(_e.task_seq == bindparam("seq"))
-        .order_by(_e.needs_seq)
-        .limit(bindparam("most"))
-    )
+_NAMED = (
+    select(_c.id, _e.places)
+    .join_from(task_dependencies, tasks, is_same(_c.seq, _e.needs_seq))
+    .where(_e.task_seq == bindparam("seq"))
+    .order_by(_e.needs_seq)
+    .limit(bindparam("most"))
+)
 
 
 MOST_NAMED = 1000
@@ -113,8 +107,7 @@ async def named(connection: AsyncConnection, seq: int) -> tuple[dict[str, str | 
 
     Of those that came first up to `MOST_NAMED` are named, and at so many places in all.
     """
-    dialect = cast("Dialect", connection.dialect.name)
-    rows = (await connection.execute(_named(dialect), {"seq": seq, "most": MOST_NAMED + 1})).all()
+    rows = (await connection.execute(_NAMED, {"seq": seq, "most": MOST_NAMED + 1})).all()
     found, left = [], MOST_NAMED
     for id_, places in rows[:MOST_NAMED]:
         listed = orjson.loads(places)

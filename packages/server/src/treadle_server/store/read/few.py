@@ -8,30 +8,17 @@ further than `RARE`, and what follows leaves no choice: of a rare tag the tasks 
 index is offered; of a common one the list is read in its own order, and each task looked up in the index.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    Column,
-    ColumnElement,
-    Select,
-    any_,
-    column,
-    false,
-    func,
-    literal,
-    select,
-    union_all,
-)
+from sqlalchemy import ColumnElement, Select, false, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import LEASED, Status
+from treadle_server.store.bound_lists import is_found_by, is_one_of
 from treadle_server.store.read import counts
-from treadle_server.store.read.walks import count, numbered
+from treadle_server.store.read.walks import count
 from treadle_server.store.tables import status_in, task_tags, tasks
 
 FEW = 5_000
@@ -53,10 +40,9 @@ async def few(
     found = await counts.by_lane(connection, statuses, job_num)
     if sum(one.n for one in found) > FEW:
         return None
-    dialect = connection.dialect.name
     parts = []
     if pending := {one.lane for one in found if one.status == Status.PENDING}:
-        parts.append([_among(dialect, tasks.c.lane, pending), status_in(Status.PENDING)])
+        parts.append([is_one_of(tasks.c.lane, sorted(pending)), status_in(Status.PENDING)])
     if leased := {Status(one.status) for one in found} & LEASED:
         # The index of leased tasks is used only when its own condition stands in the query word by word.
         parts.append([status_in(*LEASED), status_in(*leased)])
@@ -64,16 +50,10 @@ async def few(
     for one in found:
         if (status := Status(one.status)) not in {Status.PENDING, *LEASED}:
             held[status].add(one.job_num)
-    parts += [[_among(dialect, tasks.c.job_num, nums), status_in(status)] for status, nums in held.items()]
+    parts += [[is_one_of(tasks.c.job_num, sorted(nums)), status_in(status)] for status, nums in held.items()]
     if not parts:
         return false()
-    return numbered(union_all(*(select(tasks.c.seq).where(*part) for part in parts)), dialect)
-
-
-def _among(dialect: str, expression: Column[Any], values: Collection[int]) -> ColumnElement[bool]:
-    if dialect == "postgresql":
-        return expression == any_(literal(sorted(values), ARRAY(BigInteger)))
-    return expression.in_(select(column("value")).select_from(func.json_each(json.dumps(sorted(values)))))
+    return is_found_by(tasks.c.seq, union_all(*(select(tasks.c.seq).where(*part) for part in parts)))
 
 
 async def is_rare(connection: AsyncConnection, keys: Sequence[int]) -> bool:
@@ -86,11 +66,11 @@ async def are_rare(connection: AsyncConnection, those: Select[Any]) -> bool:
     return await count(connection, those.limit(RARE + 1)) <= RARE
 
 
-def has_one_of(keys: Sequence[int], dialect: str, *, rare: bool) -> ColumnElement[bool]:
+def has_one_of(keys: Sequence[int], *, rare: bool) -> ColumnElement[bool]:
     """Return the condition that a task has one of the tags with these keys; `rare` is what `is_rare` said."""
     having = select(task_tags.c.task_seq).where(task_tags.c.key.in_(keys))
     if not rare:
         # A subquery for a value is never made a join, as EXISTS is.
         found = having.where(task_tags.c.task_seq == tasks.c.seq).limit(1).correlate(tasks).scalar_subquery()
         return found.is_not(None)
-    return numbered(having, dialect)
+    return is_found_by(tasks.c.seq, having)

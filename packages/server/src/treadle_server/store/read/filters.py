@@ -32,9 +32,10 @@ from treadle.wire.status import LEASED, Status
 from treadle_server.domain.failures import read as read_key
 from treadle_server.domain.visibility import Visibility
 from treadle_server.store.arrivals import first_since
+from treadle_server.store.bound_lists import is_found_by
 from treadle_server.store.read import counts, few, walks
 from treadle_server.store.read.visibility import within
-from treadle_server.store.read.walks import Asked, ListWalk, Walk, numbered
+from treadle_server.store.read.walks import Asked, ListWalk, Walk
 from treadle_server.store.tables import failures, jobs, status_in, task_specs, tasks, workers
 from treadle_server.store.transaction.tags import keys_wanted
 from treadle_server.store.types import BigKey
@@ -86,8 +87,6 @@ async def job_num(connection: AsyncConnection, full_name: str) -> int:
 class Where(list[ColumnElement[bool]]):
     """Conditions, all of which a task must satisfy."""
 
-    dialect: str = "sqlite"
-    """The database's SQL, by which a list's tasks are looked up."""
     is_narrow: bool = False
     """Whether they name few tasks by their numbers: then the others offer no index, by which more would be read."""
     is_short: bool = False
@@ -120,16 +119,14 @@ class Where(list[ColumnElement[bool]]):
         """Return the tasks to look through by their numbers, the newest first unless it goes `up`."""
         by = (tasks.c.seq.asc() if up else tasks.c.seq.desc(),)
         along = (*self.along, *beyond)
-        if self.is_listed:
-            return ListWalk(along, by, walks.LOOKED_THROUGH, self.dialect)
-        return Walk(along, by, walks.LOOKED_THROUGH)
+        return (ListWalk if self.is_listed else Walk)(along, by, walks.LOOKED_THROUGH)
 
     def first(self, limit: int, order: Sequence[ColumnElement[Any]]) -> Sequence[ColumnElement[bool]]:
         """Return the conditions that a task is one of the first `limit` in an order, or satisfies these."""
         if not self.is_listed:
             return self
         every = replace(self.walk(), most=walks.UNBOUNDED)
-        return [numbered(every.ordered(Asked(self.beside_index), order, limit=limit, offset=0), self.dialect)]
+        return [is_found_by(tasks.c.seq, every.ordered(Asked(self.beside_index), order, limit=limit, offset=0))]
 
     def and_status(self, wanted: Collection[Status]) -> "Where":
         """Return these and that a task is in one of the statuses."""
@@ -207,15 +204,14 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter, *, names_f
 async def _narrow(connection: AsyncConnection, wanted: TaskFilter) -> Where:
     """Return the conditions of which each may name few tasks by their numbers; the first that does is read along."""
     found = Where()
-    dialect = found.dialect = connection.dialect.name
     for tag in wanted.tag or ():
         keys = keys_wanted(tag)
         # By one rare tag all is read; whether what was read has the others is looked up.
         is_rare = not found.is_narrow and await few.is_rare(connection, keys)
-        found.append(few.has_one_of(keys, dialect, rare=is_rare))
+        found.append(few.has_one_of(keys, rare=is_rare))
         found.is_narrow = found.is_narrow or is_rare
     if wanted.failure is not None:
-        found += _of_group(wanted.failure, dialect)
+        found += _of_group(wanted.failure)
         found.is_narrow = True
     ranges = []
     if wanted.flow is not None:
@@ -225,7 +221,7 @@ async def _narrow(connection: AsyncConnection, wanted: TaskFilter) -> Where:
     for one in ranges:
         those = select(tasks.c.seq).where(one)
         is_rare = not found.is_narrow and await few.are_rare(connection, those)
-        found.append(numbered(those, dialect) if is_rare else one)
+        found.append(is_found_by(tasks.c.seq, those) if is_rare else one)
         found.is_narrow = found.is_narrow or is_rare
     return found
 
@@ -301,12 +297,12 @@ def _has_error(wanted: str) -> ColumnElement[bool]:
     return or_(tasks.c.error == wanted, begins, tasks.c.reason == wanted)
 
 
-def _of_group(failure: str, dialect: str) -> list[ColumnElement[bool]]:
+def _of_group(failure: str) -> list[ColumnElement[bool]]:
     """Return the conditions that a task's last run is of a group of failures."""
     of_group = select(failures.c.task_seq).where(failures.c.key == read_key(failure))
     latest = of_group.order_by(failures.c.at.desc()).limit(MOST_OF_GROUP).subquery()
     its_own = of_group.where(failures.c.task_seq == tasks.c.seq, failures.c.run_id == tasks.c.run_id)
-    return [numbered(select(latest.c.task_seq), dialect), its_own.correlate(tasks).exists()]
+    return [is_found_by(tasks.c.seq, select(latest.c.task_seq)), its_own.correlate(tasks).exists()]
 
 
 UNLIKE = {"not_room": "room", "not_job": "job_name", "not_target": "target", "not_worker": "worker_id"}
@@ -321,8 +317,7 @@ async def _unlike(connection: AsyncConnection, wanted: TaskFilter) -> list[Colum
             values = await worker_ids(connection, unwanted) if name == "not_worker" else unwanted
             found.append(or_(tasks.c[column].is_(None), tasks.c[column].not_in(values)))
     found += [~func.coalesce(_has_error(error), False) for error in wanted.not_error or ()]
-    dialect = connection.dialect.name
-    found += [~few.has_one_of(keys_wanted(tag), dialect, rare=False) for tag in wanted.not_tag or ()]
+    found += [~few.has_one_of(keys_wanted(tag), rare=False) for tag in wanted.not_tag or ()]
     return found
 
 

@@ -4,11 +4,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Select, bindparam, func, literal_column, select
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.flows import MOST_SHOWN_EDGES, MOST_SHOWN_TASKS
@@ -18,8 +17,7 @@ from treadle.wire.transitions import ADMITS
 from treadle_server.domain.flows import Flow
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import FlowNotFound
-from treadle_server.store.base import Dialect
-from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, is_same
+from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.read.visibility import seen_from, within
 from treadle_server.store.tables import flows, task_dependencies, tasks
@@ -48,18 +46,12 @@ class FlowPicture:
     is_capped: bool
 
 
-@cache
-def _counts(dialect: Dialect) -> Select[Any]:
-    among = is_among(dialect, _c.flow_id, "ids", UUID)
-    return select(_c.flow_id, _c.status, func.count()).where(among).group_by(_c.flow_id, _c.status)
+_COUNTS = select(_c.flow_id, _c.status, func.count()).where(is_among(_c.flow_id, "ids")).group_by(_c.flow_id, _c.status)
 
 
 async def _counted(connection: AsyncConnection, found: Sequence[Flow]) -> list[FlowView]:
-    dialect = cast("Dialect", connection.dialect.name)
     counts: dict[str, dict[str, int]] = defaultdict(dict)
-    for id_, status, n in await connection.execute(
-        _counts(dialect), {"ids": bound(dialect, [flow.id for flow in found])}
-    ):
+    for id_, status, n in await connection.execute(_COUNTS, {"ids": [flow.id for flow in found]}):
         counts[str(id_)][status] = n
     return [FlowView(flow, counts[flow.id]) for flow in found]
 
@@ -93,24 +85,19 @@ _SHOWN = (
 )  # fmt: skip
 
 
-@cache
-def _edges(dialect: Dialect) -> Select[Any]:
-    own, other = tasks.alias("own"), tasks.alias("other")
-    return (
-        select(own.c.id, other.c.id, _e.places)
-        .join_from(task_dependencies, own, is_same(dialect, own.c.seq, _e.task_seq))
-        .join(other, is_same(dialect, other.c.seq, _e.needs_seq))
-        .where(is_among(dialect, _e.task_seq, "seqs", NUMBER))
-        .order_by(_e.task_seq, _e.needs_seq)
-        .limit(bindparam("most"))
-    )
+_own, _other = tasks.alias("own"), tasks.alias("other")
+_EDGES = (
+    select(_own.c.id, _other.c.id, _e.places)
+    .join_from(task_dependencies, _own, is_same(_own.c.seq, _e.task_seq))
+    .join(_other, is_same(_other.c.seq, _e.needs_seq))
+    .where(is_among(_e.task_seq, "seqs"))
+    .order_by(_e.task_seq, _e.needs_seq)
+    .limit(bindparam("most"))
+)
 
-
-@cache
-def _ran(dialect: Dialect) -> Select[Any]:
-    ended = past_runs(of=lambda seq: is_among(dialect, seq, "seqs", NUMBER))
-    took: ColumnElement[Any] = literal_column("(past_runs.ended_at - past_runs.started_at)")
-    return select(ended.c.task_seq, func.sum(took)).where(ended.c.started_at.is_not(None)).group_by(ended.c.task_seq)
+_ended = past_runs(of=lambda seq: is_among(seq, "seqs"))
+_TOOK: ColumnElement[Any] = literal_column("(past_runs.ended_at - past_runs.started_at)")
+_RAN = select(_ended.c.task_seq, func.sum(_TOOK)).where(_ended.c.started_at.is_not(None)).group_by(_ended.c.task_seq)
 
 
 def _seconds(span: Any) -> float:
@@ -120,16 +107,15 @@ def _seconds(span: Any) -> float:
 
 async def shown(connection: AsyncConnection, flow_id: str) -> FlowPicture:
     """Return the first `MOST_SHOWN_TASKS` tasks of a flow and their first `MOST_SHOWN_EDGES` edges."""
-    dialect = cast("Dialect", connection.dialect.name)
     statement = select(*_SHOWN).where(_c.flow_id == flow_id).order_by(_c.seq).limit(MOST_SHOWN_TASKS + 1)
     rows = (await connection.execute(statement)).all()
-    seqs = bound(dialect, [row.seq for row in rows[:MOST_SHOWN_TASKS]])
-    found = (await connection.execute(_edges(dialect), {"seqs": seqs, "most": MOST_SHOWN_EDGES + 1})).all()
+    seqs = [row.seq for row in rows[:MOST_SHOWN_TASKS]]
+    found = (await connection.execute(_EDGES, {"seqs": seqs, "most": MOST_SHOWN_EDGES + 1})).all()
     edges = [
         (str(task), str(needs), sorted({name for name, _ in orjson.loads(places)}))
         for task, needs, places in found[:MOST_SHOWN_EDGES]
     ]
-    ran = {seq: _seconds(span) for seq, span in await connection.execute(_ran(dialect), {"seqs": seqs})}
+    ran = {seq: _seconds(span) for seq, span in await connection.execute(_RAN, {"seqs": seqs})}
     is_capped = len(rows) > MOST_SHOWN_TASKS or len(found) > MOST_SHOWN_EDGES
     return FlowPicture(rows[:MOST_SHOWN_TASKS], ran, edges, is_capped)
 

@@ -6,13 +6,12 @@ to its share of `MOST_COUNTED`, and those that have more share what the others l
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Select, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle_server.store.base import Dialect
-from treadle_server.store.bound_lists import TEXT, bound, is_same, rows_of
+from treadle_server.store.bound_lists import TEXT, is_same, rows_of
 from treadle_server.store.tables import IN_LINE, tasks
 
 MOST_COUNTED = 20_000
@@ -70,9 +69,8 @@ def _lines() -> Select[Any]:
 
 async def _counted(connection: AsyncConnection, lines: Collection[str], each: int) -> dict[str, int]:
     """Return how many wait in each of the lines, up to one more than `each`."""
-    dialect = cast("Dialect", connection.dialect.name)
-    given, line = rows_of(dialect, "lines", TEXT)
-    waiting = select(tasks.c.seq).where(is_same(dialect, tasks.c.limit_key, line), _waits).limit(each + 1)
+    given, line = rows_of("lines", TEXT)
+    waiting = select(tasks.c.seq).where(is_same(tasks.c.limit_key, line), _waits).limit(each + 1)
     count = select(func.count()).select_from(waiting.correlate(given).subquery()).scalar_subquery()
-    rows = await connection.execute(select(line, count).select_from(given), {"lines": bound(dialect, lines)})
+    rows = await connection.execute(select(line, count).select_from(given), {"lines": lines})
     return {row[0]: row[1] for row in rows}

@@ -3,15 +3,13 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import cast
 
 import orjson
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.limits import Limit, bucket_ids_of
-from treadle_server.store.base import Dialect
-from treadle_server.store.bound_lists import NUMBER, TEXT, bound, is_among, is_same, rows_of
+from treadle_server.store.bound_lists import TEXT, is_among, is_same, rows_of
 from treadle_server.store.tables import IN_LINE, limit_tokens, tasks
 
 MOST_SHOWN = 5
@@ -88,25 +86,24 @@ async def name_busiest(connection: AsyncConnection, views: Collection[LimitView]
 
 async def _names(connection: AsyncConnection, uses: Iterable[BucketUse]) -> dict[int, str | None]:
     """Return what the keys of buckets are called, by one task of each."""
-    dialect = cast("Dialect", connection.dialect.name)
     known = list(uses)
     found: list[tuple[str, str]] = []
     if lines := {use.of_line for use in known if use.of_line is not None}:
-        given, line = rows_of(dialect, "lines", TEXT)
+        given, line = rows_of("lines", TEXT)
         of_one = (
             select(tasks.c.limits)
             .where(
-                is_same(dialect, tasks.c.limit_key, line),
+                is_same(tasks.c.limit_key, line),
                 text(IN_LINE),
             )
             .limit(1)
             .scalar_subquery()
         )
-        rows = await connection.execute(select(line, of_one).select_from(given), {"lines": bound(dialect, lines)})
+        rows = await connection.execute(select(line, of_one).select_from(given), {"lines": lines})
         found += [(key, limits) for key, limits in rows if limits is not None]
     if seqs := {use.of_run for use in known if use.of_run is not None and use.of_line is None}:
-        of_runs = select(tasks.c.limit_key, tasks.c.limits).where(is_among(dialect, tasks.c.seq, "seqs", NUMBER))
-        rows = await connection.execute(of_runs, {"seqs": bound(dialect, seqs)})
+        of_runs = select(tasks.c.limit_key, tasks.c.limits).where(is_among(tasks.c.seq, "seqs"))
+        rows = await connection.execute(of_runs, {"seqs": seqs})
         found += [(key, limits) for key, limits in rows if key is not None]
     return {
         bucket_id.bucket: one["key"]
@@ -120,8 +117,7 @@ async def _tokens(
 ) -> Mapping[int, tuple[float | None, datetime | None]]:
     if not buckets:
         return {}
-    dialect = cast("Dialect", connection.dialect.name)
     columns = (limit_tokens.c.bucket, limit_tokens.c.tokens, limit_tokens.c.filled_at)
-    statement = select(*columns).where(is_among(dialect, limit_tokens.c.bucket, "buckets", NUMBER))
-    rows = await connection.execute(statement, {"buckets": bound(dialect, buckets)})
+    statement = select(*columns).where(is_among(limit_tokens.c.bucket, "buckets"))
+    rows = await connection.execute(statement, {"buckets": buckets})
     return {bucket: (tokens, at) for bucket, tokens, at in rows}

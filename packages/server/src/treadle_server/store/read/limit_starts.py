@@ -3,16 +3,15 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from sqlalchemy import ARRAY, BigInteger, TextClause, bindparam, func, select, text
+from sqlalchemy import bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.limit_starts import Fill, WaitingPosition, tokens_until
 from treadle_server.domain.limits import bucket_ids_of
 from treadle_server.domain.tasks import Task
-from treadle_server.store.base import Dialect
-from treadle_server.store.bound_lists import NUMBER, bound, is_among, is_same
+from treadle_server.store.bound_lists import NUMBER, BoundList, is_among, is_same
 from treadle_server.store.tables import limit_lines, limit_tokens, limits
 from treadle_server.store.transaction.limit_lines import OPEN, PARKED
 
@@ -64,11 +63,10 @@ SELECT bucket, lane, priority, count(*), NULL FROM waiting GROUP BY bucket, lane
 SELECT bucket, lane, priority, nth, seq FROM waiting WHERE seq = ANY (:asked)
 """  # noqa: S608 - likewise
 
-STATEMENTS: dict[str, TextClause] = {
-    "sqlite": text(_SQLITE),
-    "postgresql": text(_POSTGRES).bindparams(
-        bindparam("buckets", type_=ARRAY(BigInteger)), bindparam("asked", type_=ARRAY(BigInteger))
-    ),
+_LISTS = [bindparam(name, type_=BoundList(NUMBER)) for name in ("buckets", "asked")]
+STATEMENTS = {
+    dialect: text(statement).bindparams(*_LISTS)
+    for dialect, statement in (("sqlite", _SQLITE), ("postgresql", _POSTGRES))
 }
 """The statement of each database; a test pins its plan."""
 
@@ -115,15 +113,14 @@ async def starts(connection: AsyncConnection, waiting: Collection[WaitingForBuck
 
 async def _fills(connection: AsyncConnection, buckets: Collection[int]) -> Mapping[int, tuple[Fill, int]]:
     """Return those of the buckets that fill and were taken from, each with how many lines wait for it."""
-    dialect = cast("Dialect", connection.dialect.name)
     c = limit_tokens.c
-    lines = select(func.count()).where(is_same(dialect, limit_lines.c.bucket, c.bucket)).scalar_subquery()
+    lines = select(func.count()).where(is_same(limit_lines.c.bucket, c.bucket)).scalar_subquery()
     statement = (
         select(c.bucket, c.tokens, c.filled_at, c.opens_at, limits.c.rate_count, limits.c.rate_seconds, lines)
-        .join(limits, is_same(dialect, limits.c.num, c.limit_num))
-        .where(is_among(dialect, c.bucket, "buckets", NUMBER), limits.c.rate_count.is_not(None))
+        .join(limits, is_same(limits.c.num, c.limit_num))
+        .where(is_among(c.bucket, "buckets"), limits.c.rate_count.is_not(None))
     )
-    rows = await connection.execute(statement, {"buckets": bound(dialect, buckets)})
+    rows = await connection.execute(statement, {"buckets": buckets})
     return {
         bucket: (Fill(tokens, filled_at, count / seconds, opens_at is not None), waiting)
         for bucket, tokens, filled_at, opens_at, count, seconds, waiting in rows
@@ -134,11 +131,10 @@ async def _counted(
     connection: AsyncConnection, buckets: Collection[int], asked: Collection[int], most: int
 ) -> tuple[dict[int, dict[tuple[int, int], int]], dict[tuple[int, int], WaitingPosition]]:
     """Return how many wait for each bucket by lane and priority, and where the asked tasks stand by bucket and seq."""
-    dialect = cast("Dialect", connection.dialect.name)
-    given: dict[str, Any] = {"buckets": bound(dialect, buckets), "asked": bound(dialect, asked), "most": most}
+    given: dict[str, Any] = {"buckets": buckets, "asked": asked, "most": most}
     crowds: dict[int, dict[tuple[int, int], int]] = defaultdict(dict)
     stands: dict[tuple[int, int], WaitingPosition] = {}
-    for bucket, lane, priority, number, seq in await connection.execute(STATEMENTS[dialect], given):
+    for bucket, lane, priority, number, seq in await connection.execute(STATEMENTS[connection.dialect.name], given):
         if seq is None:
             crowds[bucket][lane, priority] = number
         else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import func, select
@@ -14,8 +14,7 @@ from treadle_server.domain.limits import LIMIT_FIELDS, Limit, bucket_ids_of
 from treadle_server.domain.tasks import Task
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import LimitNotFound
-from treadle_server.store.base import Dialect
-from treadle_server.store.bound_lists import NUMBER, bound, is_among, is_same
+from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.read import limit_crowds
 from treadle_server.store.read.limit_crowds import Crowds
 from treadle_server.store.read.limit_keys import LimitView, name_busiest
@@ -118,26 +117,24 @@ class LimitWait(NamedTuple):
     """When its rate lets the task start, where that can be told."""
 
 
+_FULL = (
+    select(limit_lines.c.bucket)
+    .where(is_same(limit_lines.c.lane, tasks.c.lane), is_same(limit_lines.c.limit_key, tasks.c.limit_key))
+    .limit(1)
+    .scalar_subquery()
+)
+# What is told of tasks by commits does not say that they were let through since.
+_PARKED = select(tasks.c.seq, _FULL).where(
+    is_among(tasks.c.seq, "seqs"), tasks.c.status == Status.PENDING.value, tasks.c.parked
+)
+
+
 async def limit_waits(connection: AsyncConnection, found: Collection[Task]) -> dict[int, LimitWait]:
     """Return by seq what the pending ones among the tasks wait for of their limits; of others there is nothing."""
     limited = {task.seq: task for task in found if task.limit_key is not None and task.status is Status.PENDING}
     if not limited:
         return {}
-    dialect = cast("Dialect", connection.dialect.name)
-    full = (
-        select(limit_lines.c.bucket)
-        .where(
-            is_same(dialect, limit_lines.c.lane, tasks.c.lane),
-            is_same(dialect, limit_lines.c.limit_key, tasks.c.limit_key),
-        )
-        .limit(1)
-        .scalar_subquery()
-    )
-    # What is told of tasks by commits does not say that they were let through since.
-    parked = select(tasks.c.seq, full).where(
-        is_among(dialect, tasks.c.seq, "seqs", NUMBER), tasks.c.status == Status.PENDING.value, tasks.c.parked
-    )
-    rows = (await connection.execute(parked, {"seqs": bound(dialect, limited)})).all()
+    rows = (await connection.execute(_PARKED, {"seqs": limited})).all()
     opens_at = await starts(
         connection, [WaitingForBucket(limited[seq], bucket) for seq, bucket in rows if bucket is not None]
     )

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.tasks import Task
 from treadle_server.store.tables import tasks
-from treadle_server.store.task_rows import COLUMNS, select_tasks, with_specs
+from treadle_server.store.task_rows import COLUMNS, WITH_SPECS, select_tasks
 from treadle_server.store.transaction.load import to_task
 
 MOST_SHOWN = 16 * 1024
@@ -47,9 +47,9 @@ SIZE: ColumnElement[int] = sum(
 """How many characters a task's values have, those that are left out too."""
 
 
-def listed(dialect: str, *more: ColumnElement[Any]) -> Select[Any]:
+def listed(*more: ColumnElement[Any]) -> Select[Any]:
     """Return the statement that reads tasks as lists show them, and behind that `more` of them."""
-    return select(*_LISTED, *more).select_from(with_specs(dialect))
+    return select(*_LISTED, *more).select_from(WITH_SPECS)
 
 
 def size_of(task: Task) -> int:
@@ -84,5 +84,5 @@ async def whole(connection: AsyncConnection, listed: Sequence[Task]) -> list[Tas
 async def _read(connection: AsyncConnection, seqs: Collection[int]) -> dict[int, Task]:
     if not seqs:
         return {}
-    rows = await connection.execute(select_tasks(connection.dialect.name).where(tasks.c.seq.in_(seqs)))
+    rows = await connection.execute(select_tasks().where(tasks.c.seq.in_(seqs)))
     return {task.seq: task for task in map(to_task, rows)}

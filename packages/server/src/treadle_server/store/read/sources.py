@@ -25,11 +25,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.filters import TaskFilter
 from treadle.wire.status import LEASED, Status
+from treadle_server.store.bound_lists import is_found_by
 from treadle_server.store.read import counts, filters, walks
 from treadle_server.store.read.few import few
 from treadle_server.store.read.orders import ALL, PENDING, Segment
 from treadle_server.store.read.shown import listed
-from treadle_server.store.read.walks import Asked, Walk, numbered
+from treadle_server.store.read.walks import Asked, Walk
 from treadle_server.store.tables import status_in, tasks
 
 PARTS_AT_ONCE = 480
@@ -47,7 +48,6 @@ class Source:
     order: Sequence[Any]
     walk: Walk | None
     """What is looked through; None: all that `where` names."""
-    dialect: str
     in_order: bool = True
     """Whether the walk goes in the segment's order."""
 
@@ -63,7 +63,7 @@ class Source:
         backward: bool,
     ) -> "Source":
         """Return what the segment has of the filter, of whose conditions `where` is; `beyond` is from where on."""
-        order, dialect = segment.order(backward=backward), connection.dialect.name
+        order = segment.order(backward=backward)
         if segment.statuses == ALL:
             within = where
         elif where.is_short:
@@ -74,16 +74,16 @@ class Source:
             named = None if segment.statuses <= LEASED else await few(connection, meant, num)
             within = where.in_segment(segment.statuses) if named is None else where.narrowed(named)
         if within.is_short:
-            return cls(within, beyond, order, None, dialect)
+            return cls(within, beyond, order, None)
         names = {name for name, _ in segment.by}
         if names == _BY_NUMBER:
             walk = within.walk(up=segment.by[0][1] is not backward, beyond=beyond)
-            return cls(within, (), order, walk, dialect)
+            return cls(within, (), order, walk)
         if segment.statuses == {Status.SCHEDULED}:
             # Along the index of what is due, whichever job's it is.
             due = status_in(Status.SCHEDULED)
-            return cls(within, (), order, Walk((due, *beyond), order, walks.LOOKED_THROUGH), dialect)
-        return cls(within, beyond, order, within.walk(), dialect, in_order=False)
+            return cls(within, (), order, Walk((due, *beyond), order, walks.LOOKED_THROUGH))
+        return cls(within, beyond, order, within.walk(), in_order=False)
 
     def far(self) -> "Source":
         """Return the same, of which more is looked through where that ends with the page: `walks.LOOKED_FAR`."""
@@ -93,14 +93,14 @@ class Source:
 
     def tasks(self, *, limit: int, offset: int) -> Select[Any]:
         """Return up to `limit` tasks in order, as lists show them, behind the first `offset`."""
-        statement = listed(self.dialect).order_by(*self.order)
+        statement = listed().order_by(*self.order)
         if self.walk is None:
             return statement.where(*self.where, *self.beyond).limit(limit).offset(offset)
         if self.in_order:
             those = self.walk.those(self._asked, limit=limit, offset=offset)
         else:
             those = self.walk.ordered(self._asked, self.order, limit=limit, offset=offset)
-        return statement.where(numbered(those, self.dialect))
+        return statement.where(is_found_by(tasks.c.seq, those))
 
     def seqs(self, *, limit: int) -> Select[Any]:
         """Return the numbers of up to `limit` of them."""

@@ -2,16 +2,13 @@
 
 import typing
 from collections.abc import Collection
-from functools import cache
 from itertools import groupby
-from typing import Any
 
-from sqlalchemy import Select, Text, cast, func, select
+from sqlalchemy import Text, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.steps import STEP_FIELDS, Step
-from treadle_server.store.base import Dialect
-from treadle_server.store.bound_lists import NUMBER, bound, is_among
+from treadle_server.store.bound_lists import is_among
 from treadle_server.store.prepared import Prepared, Rows
 from treadle_server.store.read.shown import fitting
 from treadle_server.store.sqlite.writer import Statements
@@ -21,15 +18,16 @@ MOST_TEXT = 4_000_000
 """Characters of the results that are read at once, unless the first has more."""
 
 _c = task_steps.c
+_COLUMNS = tuple(_c[name] for name in STEP_FIELDS)
+_SIZE = func.coalesce(func.length(cast(_c.result, Text)), 0)
 
 
 async def of_task(connection: AsyncConnection, task_seq: int, *, first: int, most: int) -> list[Step]:
     """Return up to `most` steps from number `first` on, fewer when their results are large."""
     among = (_c.task_seq == task_seq, _c.number >= first)
-    sizes = select(func.coalesce(func.length(cast(_c.result, Text)), 0)).where(*among).order_by(_c.number).limit(most)
+    sizes = select(_SIZE).where(*among).order_by(_c.number).limit(most)
     count = fitting(list((await connection.execute(sizes)).scalars()), MOST_TEXT)
-    columns = [_c[name] for name in STEP_FIELDS]
-    rows = await connection.execute(select(*columns).where(*among).order_by(_c.number).limit(count))
+    rows = await connection.execute(select(*_COLUMNS).where(*among).order_by(_c.number).limit(count))
     return [Step(*row) for row in rows]
 
 
@@ -42,13 +40,13 @@ async def of_tasks(
     than `most_in_all`.
     """
     chosen, total = [], 0
-    for seq, size in await _of_many(connection, _sizes, seqs):
+    for seq, size in await _of_many(connection, SIZES_OF_MANY, seqs):
         if size <= most_each and total + size <= most_in_all:
             chosen.append(seq)
             total += size
     if not chosen:
         return {}
-    found = (Step(*row) for row in await _of_many(connection, _all, chosen))
+    found = (Step(*row) for row in await _of_many(connection, ALL_OF_MANY, chosen))
     return {seq: list(steps) for seq, steps in groupby(found, key=lambda step: step.task_seq)}
 
 
@@ -57,30 +55,21 @@ async def _of_many(connection: Statements, asked: Prepared, seqs: Collection[int
 
     Of ten thousand that wake at once each claim brings steps.
     """
-    dialect = typing.cast("Dialect", connection.dialect.name)
-    given = {"seqs": bound(dialect, seqs)}
-    if dialect == "postgresql":
-        return await asked.rows_beside(typing.cast("AsyncConnection", connection), dialect, **given)
-    return [tuple(row) for row in await connection.execute(asked.build(dialect), given)]
+    if connection.dialect.name == "postgresql":
+        return await asked.rows_beside(typing.cast("AsyncConnection", connection), seqs=seqs)
+    return [tuple(row) for row in await connection.execute(asked.statement, {"seqs": seqs})]
 
 
-@cache
-def sizes_of_many(dialect: Dialect) -> Select[Any]:
-    """Return the statement that tells how many characters the results of each of the tasks `seqs` have."""
-    total = func.sum(func.coalesce(func.length(cast(_c.result, Text)), 0))
-    among = is_among(dialect, _c.task_seq, "seqs", NUMBER)
-    return select(_c.task_seq, total).where(among).group_by(_c.task_seq).order_by(_c.task_seq)
+SIZES_OF_MANY = Prepared(
+    select(_c.task_seq, func.sum(_SIZE))
+    .where(is_among(_c.task_seq, "seqs"))
+    .group_by(_c.task_seq)
+    .order_by(_c.task_seq)
+)
+"""How many characters the results of each of the tasks `seqs` have."""
 
-
-@cache
-def all_of_many(dialect: Dialect) -> Select[Any]:
-    """Return the statement that reads the steps of the tasks `seqs`, task by task."""
-    columns = [_c[name] for name in STEP_FIELDS]
-    among = is_among(dialect, _c.task_seq, "seqs", NUMBER)
-    return select(*columns).where(among).order_by(_c.task_seq, _c.number)
-
-
-_sizes, _all = Prepared(sizes_of_many), Prepared(all_of_many)
+ALL_OF_MANY = Prepared(select(*_COLUMNS).where(is_among(_c.task_seq, "seqs")).order_by(_c.task_seq, _c.number))
+"""The steps of the tasks `seqs`, task by task."""
 
 
 async def outline(connection: AsyncConnection, task_seq: int) -> list[Step]:

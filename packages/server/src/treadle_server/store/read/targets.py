@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -27,8 +26,7 @@ from treadle.wire.status import Status
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import TargetNotFound
-from treadle_server.store.base import Dialect
-from treadle_server.store.bound_lists import NUMBER, bound, is_among, rows_of
+from treadle_server.store.bound_lists import NUMBER, is_among, rows_of
 from treadle_server.store.read.limits import limit_waits
 from treadle_server.store.read.visibility import within
 from treadle_server.store.tables import holds, runs, status_in, targets, tasks
@@ -77,12 +75,11 @@ _since = case(
 _until = case((_c.taken_until.is_not(None), _c.taken_until), (status_in(Status.SCHEDULED), _c.due_at), else_=null())
 
 
-@cache
-def holders_statement(dialect: Dialect) -> CompoundSelect[Any]:
+def _holders() -> CompoundSelect[Any]:
     """Return the statement that reads what holds the targets `nums`: tasks by their state, and stopping runs."""
     by_state = select(
         _c.target_num, _c.id, _c.job_name, _c.status, _cause, _c.run_id, _c.worker_id, _since, _until
-    ).where(is_among(dialect, _c.target_num, "nums", NUMBER), holding)
+    ).where(is_among(_c.target_num, "nums"), holding)
     stopping = (
         select(
             holds.c.target_num,
@@ -98,31 +95,28 @@ def holders_statement(dialect: Dialect) -> CompoundSelect[Any]:
         )
         .join_from(holds, tasks, holds.c.task_seq == _c.seq)
         .outerjoin(runs, (runs.c.task_seq == holds.c.task_seq) & (runs.c.run_id == holds.c.run_id))
-        .where(is_among(dialect, holds.c.target_num, "nums", NUMBER))
+        .where(is_among(holds.c.target_num, "nums"))
     )
     return union_all(by_state, stopping)
 
 
-@cache
-def line_statement(dialect: Dialect) -> Select[Any]:
+def _line() -> Select[Any]:
     """Return the statement that reads how many wait for each of the targets `nums`, and who is the next."""
-    rows, num = rows_of(dialect, "nums", NUMBER)
+    rows, num = rows_of("nums", NUMBER)
     waiting = select(func.count()).where(_c.target_num == num, _c.target_num.is_not(None), status_in(Status.PENDING))
     next_id = select(_c.id).where(_c.seq == head_of(num)).scalar_subquery()
     return select(num, waiting.scalar_subquery(), next_id).select_from(rows)
 
 
-def _dialect(connection: AsyncConnection) -> Dialect:
-    return cast("Dialect", connection.dialect.name)
+HOLDERS, LINE = _holders(), _line()
 
 
 async def holders(connection: AsyncConnection, nums: Collection[int]) -> dict[int, list[Holder]]:
     """Return by target number what holds it, live runs first; free ones are left out."""
     if not nums:
         return {}
-    dialect = _dialect(connection)
     found: dict[int, list[Holder]] = defaultdict(list)
-    rows = await connection.execute(holders_statement(dialect), {"nums": bound(dialect, sorted(nums))})
+    rows = await connection.execute(HOLDERS, {"nums": sorted(nums)})
     for num, task_id, job_name, status, cause, run_id, worker_id, since, until in rows:
         run = None if run_id == NEVER_RUN else run_id
         found[num].append(Holder(task_id, job_name, status, cause, run, worker_id, since, until))
@@ -169,11 +163,8 @@ async def _held_by_themselves(connection: AsyncConnection, found: Iterable[Task]
     again = {task.seq: task for task in found if task.status is Status.PENDING and task.blocked and task.has_run}
     if not again:
         return []
-    dialect = _dialect(connection)
-    kept = select(holds.c.task_seq).where(
-        is_among(dialect, holds.c.task_seq, "seqs", NUMBER), holds.c.slot_only.is_(false())
-    )
-    rows = await connection.execute(kept.distinct(), {"seqs": bound(dialect, sorted(again))})
+    kept = select(holds.c.task_seq).where(is_among(holds.c.task_seq, "seqs"), holds.c.slot_only.is_(false()))
+    rows = await connection.execute(kept.distinct(), {"seqs": sorted(again)})
     return [again[seq] for seq in rows.scalars()]
 
 
@@ -248,10 +239,9 @@ async def _view(connection: AsyncConnection, rows: Sequence[Any]) -> list[Target
     views = {row.num: TargetView(row.num, row.room, row.name) for row in rows}
     if not views:
         return []
-    dialect = _dialect(connection)
     for num, several in (await holders(connection, views.keys())).items():
         views[num].holders = several
-    line = await connection.execute(line_statement(dialect), {"nums": bound(dialect, list(views))})
+    line = await connection.execute(LINE, {"nums": list(views)})
     for num, waiting, next_id in line:
         views[num].waiting, views[num].next_task_id = waiting, next_id
     return list(views.values())

@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Row, Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -15,13 +15,12 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import TaskNotFound, ValidationFailed
-from treadle_server.store.base import Dialect
-from treadle_server.store.bound_lists import UUID, bound, is_among
+from treadle_server.store.bound_lists import is_among, is_found_by
 from treadle_server.store.read import filters
 from treadle_server.store.read.positions import positions
 from treadle_server.store.read.shown import SIZE, fitting, listed, whole
 from treadle_server.store.read.targets import Blocked, blocked_by
-from treadle_server.store.read.walks import Asked, numbered
+from treadle_server.store.read.walks import Asked
 from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
@@ -55,7 +54,7 @@ class TaskPage:
 
 async def get(connection: AsyncConnection, task_id: TaskId) -> Task:
     """Return the task of this id, as it is committed. Raises `TaskNotFound`."""
-    statement = select_tasks(connection.dialect.name).where(tasks.c.id == task_id)
+    statement = select_tasks().where(tasks.c.id == task_id)
     row = (await connection.execute(statement)).first()
     if row is None:
         raise TaskNotFound(f"there is no task {task_id}")
@@ -64,7 +63,7 @@ async def get(connection: AsyncConnection, task_id: TaskId) -> Task:
 
 async def by_ids(connection: AsyncConnection, ids: Collection[TaskId]) -> dict[TaskId, Task]:
     """Return those of the tasks that there are, each under its id."""
-    found = (to_task(row) for row in await _of_ids(connection, select_tasks(connection.dialect.name), ids))
+    found = (to_task(row) for row in await _of_ids(connection, select_tasks(), ids))
     return {task.id: task for task in found}
 
 
@@ -77,9 +76,8 @@ async def states(connection: AsyncConnection, ids: Collection[TaskId]) -> dict[T
 async def _of_ids(connection: AsyncConnection, statement: Select[Any], ids: Collection[TaskId]) -> Sequence[Row[Any]]:
     if not ids:
         return []
-    dialect = cast("Dialect", connection.dialect.name)
-    named = statement.where(is_among(dialect, tasks.c.id, "ids", UUID))
-    rows: Sequence[Row[Any]] = (await connection.execute(named, {"ids": bound(dialect, ids)})).all()
+    named = statement.where(is_among(tasks.c.id, "ids"))
+    rows: Sequence[Row[Any]] = (await connection.execute(named, {"ids": ids})).all()
     return rows
 
 
@@ -110,13 +108,13 @@ async def page(
         return TaskPage([], total, capped, None)
     where = await filters.conditions(connection, wanted)
     behind = [] if cursor is None else [tasks.c.seq < _read_cursor(cursor)]
-    asked, dialect = Asked(where.beside_index), connection.dialect.name
+    asked = Asked(where.beside_index)
     walk = where.walk(beyond=behind) if where.is_listed or (asked.conditions and not where.is_short) else None
     if walk is None:
-        statement = listed(dialect, SIZE).where(*where, *behind).limit(limit + 1).offset(offset)
+        statement = listed(SIZE).where(*where, *behind).limit(limit + 1).offset(offset)
     else:
         those = walk.those(asked, limit=limit + 1, offset=offset)
-        statement = listed(dialect, SIZE).where(numbered(those, dialect))
+        statement = listed(SIZE).where(is_found_by(tasks.c.seq, those))
     rows = (await connection.execute(statement.order_by(tasks.c.seq.desc()))).all()
     count = fitting([row.size for row in rows[:limit]], MOST_OF_PAGE)
     found = [to_task(row[:-1]) for row in rows[:count]]

@@ -12,13 +12,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import Column, ColumnClause, ColumnElement, Select, SelectBase, any_, func, literal_column, select
+from sqlalchemy import Column, ColumnClause, ColumnElement, Select, SelectBase, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.visitors import iterate, replacement_traverse
 
-from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import is_same
 from treadle_server.store.tables import task_specs, tasks
 
@@ -93,13 +92,11 @@ class ListWalk(Walk):
     What it is entered by says of them no more than their job, room and number.
     """
 
-    dialect: str
-
     def _part(self, names: Iterable[str]) -> Select[Any]:
         columns = [_LISTED.get(name, tasks.c[name]).label(name) for name in names]
         statement = select(*columns).select_from(task_specs)
         if any(column.element.table is tasks for column in columns):
-            statement = statement.join(tasks, is_same(cast("Dialect", self.dialect), tasks.c.seq, task_specs.c.seq))
+            statement = statement.join(tasks, is_same(tasks.c.seq, task_specs.c.seq))
         return statement.where(*map(_of_list, self.along)).order_by(*map(_of_list, self.by))
 
 
@@ -152,14 +149,6 @@ def _by_name(condition: ColumnElement[bool]) -> ColumnElement[bool]:
 
 def _shown(name: str) -> ColumnElement[Any]:
     return literal_column(f"tasks.{name}", tasks.c[name].type)
-
-
-def numbered(seqs: SelectBase, dialect: str) -> ColumnElement[bool]:
-    """Return the condition that a task's number is one of these; each is looked up.
-
-    On PostgreSQL an array is taken for ten rows, whatever the statistics say.
-    """
-    return tasks.c.seq == any_(func.array(seqs.scalar_subquery())) if dialect == "postgresql" else tasks.c.seq.in_(seqs)
 
 
 async def count(connection: AsyncConnection, those: SelectBase) -> int:

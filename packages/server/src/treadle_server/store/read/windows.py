@@ -234,7 +234,7 @@ class _Reader:
         seqs = [seq for _, _, seq in keys[self._offset : most]]
         if not seqs:
             return [], len(keys)
-        rows = await self._connection.execute(listed(self._connection.dialect.name).where(tasks.c.seq.in_(seqs)))
+        rows = await self._connection.execute(listed().where(tasks.c.seq.in_(seqs)))
         by_seq = {task.seq: task for task in map(to_task, rows)}
         return [by_seq[seq] for seq in seqs if seq in by_seq], self._offset
 

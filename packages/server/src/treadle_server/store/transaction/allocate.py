@@ -20,15 +20,11 @@ _COLUMNS: dict[str, Column[int]] = {
 }
 
 
-def _greatest(column: Column[int]) -> Prepared:
-    return Prepared(lambda _: select(func.max(column)))
-
-
-_GREATEST = {kind: _greatest(column) for kind, column in _COLUMNS.items()}
+_GREATEST = {kind: Prepared(select(func.max(column))) for kind, column in _COLUMNS.items()}
 
 # The newest task may have been removed: its number is not given again.
 _GREATEST["task_seq"] = Prepared(
-    lambda _: select(
+    select(
         func.max(
             func.coalesce(select(func.max(tasks.c.seq)).scalar_subquery(), 0),
             func.coalesce(

@@ -15,7 +15,7 @@ from sqlalchemy import (
 
 from treadle_server.domain.artifacts import ARTIFACT_FIELDS, Artifact
 from treadle_server.store.base import Tx
-from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among
+from treadle_server.store.bound_lists import is_among
 from treadle_server.store.tables import artifacts
 from treadle_server.store.transaction.rows import insert_rows, update_rows
 
@@ -49,8 +49,8 @@ async def locations_of_tasks(tx: Tx, seqs: Collection[int]) -> list[str]:
     """Return where the objects of the tasks' artifacts are: their rows go with the tasks, the objects do not."""
     if not seqs:
         return []
-    statement = select(artifacts.c.location).where(is_among(tx.dialect, artifacts.c.task_seq, "seqs", NUMBER))
-    return list((await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})).scalars())
+    statement = select(artifacts.c.location).where(is_among(artifacts.c.task_seq, "seqs"))
+    return list((await tx.connection.execute(statement, {"seqs": seqs})).scalars())
 
 
 async def insert_artifacts(tx: Tx, new: Sequence[Artifact]) -> None:
@@ -66,5 +66,5 @@ async def update_artifacts(tx: Tx, changed: Iterable[Artifact]) -> None:
 async def delete_artifacts(tx: Tx, ids: Collection[str]) -> None:
     """Delete artifacts; the objects are the caller's to remove, after the commit."""
     if ids:
-        statement = delete(artifacts).where(is_among(tx.dialect, artifacts.c.id, "ids", UUID))
-        await tx.connection.execute(statement, {"ids": bound(tx.dialect, sorted(ids))})
+        statement = delete(artifacts).where(is_among(artifacts.c.id, "ids"))
+        await tx.connection.execute(statement, {"ids": sorted(ids)})

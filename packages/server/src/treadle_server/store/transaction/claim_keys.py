@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle_server.store.base import Tx
-from treadle_server.store.bound_lists import UUID, bound, is_among
+from treadle_server.store.bound_lists import is_among
 from treadle_server.store.tables import claim_keys
 
 KeyOf = tuple[WorkerId, str]
@@ -32,9 +32,9 @@ async def kept_claims(tx: Tx, keys: Collection[KeyOf], now: datetime) -> dict[Ke
     """Return what was claimed under those of the keys that are not expired."""
     if not keys:
         return {}
-    among = is_among(tx.dialect, claim_keys.c.worker_id, "ids", UUID)
+    among = is_among(claim_keys.c.worker_id, "ids")
     statement = select(claim_keys).where(among, claim_keys.c.expires_at > now)
-    found = await tx.connection.execute(statement, {"ids": bound(tx.dialect, {worker_id for worker_id, _ in keys})})
+    found = await tx.connection.execute(statement, {"ids": {worker_id for worker_id, _ in keys}})
     rows = [KeptClaim(*row) for row in found]
     return {
         (row.worker_id, row.key): row._replace(runs=[(task_id, run_id) for task_id, run_id in json.loads(row.runs)])  # type: ignore[arg-type]
@@ -46,9 +46,9 @@ async def kept_claims(tx: Tx, keys: Collection[KeyOf], now: datetime) -> dict[Ke
 async def keep_claims(tx: Tx, new: Sequence[KeptClaim], now: datetime) -> set[KeyOf]:
     """Keep them, in the place of what is expired; return those under whose key nothing was kept before."""
     workers = {row.worker_id for row in new}
-    among = is_among(tx.dialect, claim_keys.c.worker_id, "ids", UUID)
+    among = is_among(claim_keys.c.worker_id, "ids")
     expired = delete(claim_keys).where(among, claim_keys.c.expires_at <= now)
-    await tx.connection.execute(expired, {"ids": bound(tx.dialect, workers)})
+    await tx.connection.execute(expired, {"ids": workers})
     insert = sqlite.insert if tx.dialect == "sqlite" else postgresql.insert
     kept: set[KeyOf] = set()
     for row in new:

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
-from sqlalchemy import Select, delete, func, literal_column, select, union_all
+from sqlalchemy import Select, Subquery, delete, func, literal_column, select, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.bound_lists import NUMBER, bound, is_among
+from treadle_server.store.bound_lists import is_among
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.writer import InlineConnection
@@ -96,7 +96,7 @@ async def fold_counts(tx: Tx, most: int = 10_000) -> int:
     return taken
 
 
-def all_counts(dialect: Dialect) -> Any:
+def all_counts(dialect: str) -> Subquery:
     """Return a subquery of (lane, status, priority, n) that is exact at this moment; one key may have several rows."""
     kept = select(lane_counts.c.lane, lane_counts.c.status, lane_counts.c.priority, lane_counts.c.n)
     if dialect == "sqlite":
@@ -105,23 +105,22 @@ def all_counts(dialect: Dialect) -> Any:
     return union_all(kept, pending).subquery("counts")
 
 
-def _pending(dialect: Dialect) -> Select[Any]:
-    counts = all_counts(dialect)
+def _pending(counts: Subquery) -> Select[Any]:
     return (
         select(counts.c.lane, counts.c.priority, func.sum(counts.c.n))
-        .where(counts.c.status == literal_column("'pending'"), is_among(dialect, counts.c.lane, "lanes", NUMBER))
+        .where(counts.c.status == literal_column("'pending'"), is_among(counts.c.lane, "lanes"))
         .group_by(counts.c.lane, counts.c.priority)
     )
 
 
-_pending_counts = Prepared(_pending)
+_pending_counts = Prepared(*(_pending(all_counts(dialect)) for dialect in ("sqlite", "postgresql")))
 
 
 async def pending_counts(tx: Tx, lane_ids: Collection[int]) -> dict[tuple[int, int], int]:
     """Return how many tasks are pending in the lanes, by (lane, priority); what has none is left out."""
     if not lane_ids:
         return {}
-    rows = await _pending_counts.rows(tx, lanes=bound(tx.dialect, lane_ids))
+    rows = await _pending_counts.rows(tx, lanes=lane_ids)
     return {(lane, priority): int(n) for lane, priority, n in rows}
 
 

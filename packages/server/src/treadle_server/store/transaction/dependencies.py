@@ -5,19 +5,18 @@ to it, and looked at again: who tells never waits, so that nobody waits in a cir
 """
 
 from collections.abc import Collection, Sequence
-from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import orjson
-from sqlalchemy import Select, and_, bindparam, delete, exists, insert, or_, select, text, update
+from sqlalchemy import bindparam, delete, exists, insert, or_, select, text, update
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.domain.dependencies import TOLD, UNTOLD, ResultPlace
 from treadle_server.domain.flows import Flow
 from treadle_server.domain.tasks import Task
-from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, is_same
+from treadle_server.store.base import Tx
+from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.rows import STATUS
 from treadle_server.store.sqlite.writer import InlineConnection
@@ -81,38 +80,35 @@ class Waiter(NamedTuple):
 _SUBMITTER = select(task_specs.c.submitter).where(task_specs.c.seq == _c.seq).scalar_subquery()
 
 
-@cache
-def _needed(dialect: Dialect) -> Select[Any]:
-    columns = (_c.seq, _c.id, _c.status, _c.room, _SUBMITTER, _c.job_name, _c.run_id, _c.lane, _c.telling)
-    among = is_among(dialect, _c.id, "ids", UUID)
-    return select(*columns).where(among).order_by(_c.seq).with_for_update(of=tasks)
+_NEEDED = (
+    select(_c.seq, _c.id, _c.status, _c.room, _SUBMITTER, _c.job_name, _c.run_id, _c.lane, _c.telling)
+    .where(is_among(_c.id, "ids"))
+    .order_by(_c.seq)
+    .with_for_update(of=tasks)
+)
 
 
 async def tasks_needed(tx: Tx, ids: Collection[TaskId]) -> dict[TaskId, Needed]:
     """Return those of the tasks that exist, without their payloads and results; they can't end until the commit."""
     if not ids:
         return {}
-    rows = await tx.connection.execute(_needed(tx.dialect), {"ids": bound(tx.dialect, ids)})
+    rows = await tx.connection.execute(_NEEDED, {"ids": ids})
     found = (Needed(seq, TaskId(str(id_)), STATUS[status], *rest) for seq, id_, status, *rest in rows)
     return {one.id: one for one in found}
 
 
-@cache
-def _stands(dialect: Dialect) -> Select[Any]:
-    return (
-        select(_e.task_seq, _e.needs_seq, _c.id, _c.status, _e.met)
-        .join_from(task_dependencies, tasks, is_same(dialect, _c.seq, _e.needs_seq))
-        .where(is_among(dialect, _e.task_seq, "seqs", NUMBER))
-    )
+_STANDS = (
+    select(_e.task_seq, _e.needs_seq, _c.id, _c.status, _e.met)
+    .join_from(task_dependencies, tasks, is_same(_c.seq, _e.needs_seq))
+    .where(is_among(_e.task_seq, "seqs"))
+)
 
 
 async def stands_of(tx: Tx, seqs: Collection[int]) -> dict[int, list[EdgeStatus]]:
     """Return by task what each waits for; those are not locked: what they come to, whoever waits is told again."""
     found: dict[int, list[EdgeStatus]] = {seq: [] for seq in seqs}
     if seqs:
-        for seq, needs, id_, status, met in await tx.connection.execute(
-            _stands(tx.dialect), {"seqs": bound(tx.dialect, seqs)}
-        ):
+        for seq, needs, id_, status, met in await tx.connection.execute(_STANDS, {"seqs": seqs}):
             found[seq].append(EdgeStatus(needs, TaskId(str(id_)), STATUS[status], bool(met)))
     return found
 
@@ -158,26 +154,20 @@ async def waiters_of(tx: Tx, told: Sequence[tuple[int, int]], each: int) -> list
     return [Waiter(needs, seq, met) for needs, seq, met in rows]
 
 
-@cache
-def _free(dialect: Dialect) -> Select[Any]:
-    among = is_among(dialect, _c.seq, "seqs", NUMBER)
-    return select(_c.seq, _c.status).where(among).order_by(_c.seq).with_for_update(skip_locked=True)
-
-
-@cache
-def _whole(dialect: Dialect) -> Select[Any]:
-    return select_tasks(dialect).where(is_among(dialect, _c.seq, "seqs", NUMBER)).order_by(_c.seq)
+_AMONG = is_among(_c.seq, "seqs")
+_FREE = select(_c.seq, _c.status).where(_AMONG).order_by(_c.seq).with_for_update(skip_locked=True)
+_WHOLE = select_tasks().where(_AMONG).order_by(_c.seq)
 
 
 async def free_waiters(tx: Tx, seqs: Collection[int]) -> tuple[set[int], list[Task]]:
     """Lock those of the tasks that no other server is at: return all of these, and those of them that wait."""
     if not seqs:
         return set(), []
-    rows = (await tx.connection.execute(_free(tx.dialect), {"seqs": bound(tx.dialect, seqs)})).all()
+    rows = (await tx.connection.execute(_FREE, {"seqs": seqs})).all()
     waiting = [seq for seq, status in rows if status in _WAITING]
     if not waiting:
         return {seq for seq, _ in rows}, []
-    whole = await tx.connection.execute(_whole(tx.dialect), {"seqs": bound(tx.dialect, waiting)})
+    whole = await tx.connection.execute(_WHOLE, {"seqs": waiting})
     return {seq for seq, _ in rows}, [to_task(row) for row in whole]
 
 
@@ -229,18 +219,14 @@ async def note_told(tx: Tx, told: dict[int, int]) -> None:
         )
 
 
-@cache
-def _watch(dialect: Dialect, *, is_open: bool) -> Any:
-    among = is_among(dialect, _c.seq, "seqs", NUMBER)
-    if is_open:
-        return update(tasks).where(among, or_(_c.telling.is_(None), _c.telling > UNTOLD)).values(telling=UNTOLD)
-    return update(tasks).where(and_(among, _c.telling.is_(None))).values(telling=TOLD)
+_WATCH_OPEN = update(tasks).where(_AMONG, or_(_c.telling.is_(None), _c.telling > UNTOLD)).values(telling=UNTOLD)
+_WATCH_ENDED = update(tasks).where(_AMONG, _c.telling.is_(None)).values(telling=TOLD)
 
 
 async def watch(tx: Tx, seqs: Collection[int], *, is_open: bool) -> None:
     """Note of tasks, which are locked, that others wait for them; those that are not `is_open` have ended."""
     if seqs:
-        await tx.connection.execute(_watch(tx.dialect, is_open=is_open), {"seqs": bound(tx.dialect, seqs)})
+        await tx.connection.execute(_WATCH_OPEN if is_open else _WATCH_ENDED, {"seqs": seqs})
 
 
 # Flows
@@ -252,8 +238,8 @@ async def flows_by_id(tx: Tx, ids: Collection[str]) -> dict[str, Flow]:
     """Return those of the flows that exist, which can't go until the commit."""
     if not ids:
         return {}
-    statement = select(*_FLOWS).where(is_among(tx.dialect, flows.c.id, "ids", UUID)).with_for_update(read=True)
-    rows = await tx.connection.execute(statement, {"ids": bound(tx.dialect, ids)})
+    statement = select(*_FLOWS).where(is_among(flows.c.id, "ids")).with_for_update(read=True)
+    rows = await tx.connection.execute(statement, {"ids": ids})
     return {flow.id: flow for flow in (Flow(str(id_), *rest) for id_, *rest in rows)}
 
 
@@ -267,5 +253,5 @@ async def delete_empty_flows(tx: Tx, ids: Collection[str]) -> None:
     """Delete those of the flows that have no task any more."""
     if ids:
         of_flow = select(_c.seq).where(_c.flow_id == flows.c.id).correlate(flows)
-        empty = delete(flows).where(is_among(tx.dialect, flows.c.id, "ids", UUID), ~exists(of_flow))
-        await tx.connection.execute(empty, {"ids": bound(tx.dialect, ids)})
+        empty = delete(flows).where(is_among(flows.c.id, "ids"), ~exists(of_flow))
+        await tx.connection.execute(empty, {"ids": ids})

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import (
@@ -26,13 +26,13 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.jobs import Lane
 from treadle_server.domain.tasks import Task
-from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, rows_of
+from treadle_server.store.base import Tx
+from treadle_server.store.bound_lists import NUMBER, is_among, rows_of
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import HEAD, head_records_of, heads_of, micros
+from treadle_server.store.sqlite.rows import HEAD, head_records_of, heads_of
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
-from treadle_server.store.task_rows import COLUMNS, locked, with_specs
+from treadle_server.store.task_rows import COLUMNS, WITH_SPECS, locked
 from treadle_server.store.transaction.counts import all_counts
 from treadle_server.store.transaction.targets import free_targets
 
@@ -51,29 +51,23 @@ class Claimable(NamedTuple):
 
 
 _claimable = Prepared(
-    lambda dialect: (
-        select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool, jobs.c.room)
-        .join_from(lanes, jobs, lanes.c.job_num == jobs.c.num)
-        .where(
-            is_among(dialect, lanes.c.id, "lanes", NUMBER),
-            jobs.c.paused.is_(false()),
-            jobs.c.deleted_at.is_(None),
-        )
-    )
+    select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool, jobs.c.room)
+    .join_from(lanes, jobs, lanes.c.job_num == jobs.c.num)
+    .where(is_among(lanes.c.id, "lanes"), jobs.c.paused.is_(false()), jobs.c.deleted_at.is_(None))
 )
 
 
 async def claimable_lanes(tx: Tx, lane_ids: Collection[int]) -> list[Claimable]:
     """Return those of the lanes that may be claimed from: no paused or deleted job's."""
-    rows = await _claimable.rows(tx, lanes=bound(tx.dialect, lane_ids))
+    rows = await _claimable.rows(tx, lanes=lane_ids)
     return [Claimable(Lane(*row[:4]), row[4]) for row in rows]
 
 
-def _head_of(dialect: Dialect, lane: Any) -> Select[Any]:
+def _head_of(lane: Any) -> Select[Any]:
     # The literals let both planners prove that the partial index applies, and `blocked` pins its second column.
     return (
         select(*_HEAD)
-        .select_from(with_specs(dialect))
+        .select_from(WITH_SPECS)
         .where(
             tasks.c.lane == lane,
             status_in(Status.PENDING),
@@ -87,20 +81,23 @@ def _head_of(dialect: Dialect, lane: Any) -> Select[Any]:
     )
 
 
-@cache
-def heads_statement(dialect: Dialect, *, is_exclusive: bool = False) -> Select[Any]:
-    """Return the statement that reads the heads: of one `lane` on SQLite, of all `lanes` on PostgreSQL."""
-    if dialect == "sqlite":
-        # SQLite has no lateral join; a statement a lane costs 0.06 ms, and lanes that wait are few.
-        return _head_of(dialect, bindparam("lane"))
-    rows, lane = rows_of(dialect, "lanes", NUMBER)
-    found = _head_of(dialect, lane)
+HEADS_OF_LANE = _head_of(bindparam("lane"))
+"""SQLite's statement, which reads the heads of one `lane`: it has no lateral join.
+
+One costs 0.06 ms, and lanes that wait are few.
+"""
+
+
+def heads_of_lanes(*, is_exclusive: bool = False) -> Select[Any]:
+    """Return PostgreSQL's statement, which reads the heads of all `lanes`."""
+    rows, lane = rows_of("lanes", NUMBER)
+    found = _head_of(lane)
     head = (found if is_exclusive else locked(found, skip=True)).lateral("head")
     return select(*head.c).select_from(rows.join(head, true()))
 
 
-_heads = Prepared(heads_statement)
-_heads_of_exclusive = Prepared(partial(heads_statement, is_exclusive=True), is_apart=True)
+_heads = Prepared(HEADS_OF_LANE, heads_of_lanes())
+_heads_of_exclusive = Prepared(heads_of_lanes(is_exclusive=True), is_apart=True)
 
 
 async def heads(
@@ -113,11 +110,11 @@ async def heads(
     found: dict[int, list[Task]] = {lane: [] for lane in lane_ids}
     if tx.dialect == "sqlite":
         for lane in lane_ids:
-            rows = await _heads.rows(tx, lane=lane, most=most, now=micros(now), heaviest=heaviest)
+            rows = await _heads.rows(tx, lane=lane, most=most, now=now, heaviest=heaviest)
             found[lane] = heads_of(rows)
         return found
     statement = _heads_of_exclusive if tx.is_exclusive else _heads
-    rows = await statement.rows(tx, lanes=bound(tx.dialect, lane_ids), most=most, now=now, heaviest=heaviest)
+    rows = await statement.rows(tx, lanes=lane_ids, most=most, now=now, heaviest=heaviest)
     tasks_read = head_records_of(rows)
     free = await free_targets(tx, {task.target_num for task in tasks_read if task.target_num is not None})
     for task in tasks_read:
@@ -126,18 +123,21 @@ async def heads(
     return found
 
 
-def _after_statement(dialect: Dialect) -> Select[Any]:
-    """Return the statement that reads on behind a place: in one `lane` on SQLite, in each of several on PostgreSQL."""
-    if dialect == "sqlite":
-        last = {name: bindparam(name, type_=NUMBER) for name in _PLACE}
-        return _head_of(dialect, last["lane"]).where(_is_behind(last))
+def _after_place() -> Select[Any]:
+    """Return SQLite's statement, which reads on behind a place in one `lane`."""
+    last = {name: bindparam(name, type_=tasks.c[name].type) for name in _PLACE}
+    return _head_of(last["lane"]).where(_is_behind(last))
+
+
+def _after_places() -> Select[Any]:
+    """Return PostgreSQL's statement, which reads on behind a place in each of several lanes."""
     arrays = [bindparam(f"{name}s", type_=ARRAY(tasks.c[name].type)) for name in _PLACE]
     places = (
         func.unnest(*arrays)
         .table_valued(*(column(name, tasks.c[name].type) for name in _PLACE), name="last")
         .render_derived()
     )
-    head = _head_of(dialect, places.c.lane).where(_is_behind(places.c)).lateral("head")
+    head = _head_of(places.c.lane).where(_is_behind(places.c)).lateral("head")
     return select(*head.c).select_from(places.join(head, true()))
 
 
@@ -155,7 +155,7 @@ def _is_behind(last: Any) -> ColumnElement[bool]:
     )
 
 
-_after = Prepared(_after_statement, is_apart=True)
+_after = Prepared(_after_place(), _after_places(), is_apart=True)
 
 
 async def heads_after(tx: Tx, last: Mapping[int, Task], most: int, now: datetime) -> dict[int, list[Task]]:
@@ -166,8 +166,8 @@ async def heads_after(tx: Tx, last: Mapping[int, Task], most: int, now: datetime
     found: dict[int, list[Task]] = {lane: [] for lane in last}
     if tx.dialect == "sqlite":
         for lane, task in last.items():
-            place = {"lane": lane, "priority": task.priority, "due_at": micros(task.due_at), "seq": task.seq}
-            rows = await _after.rows(tx, **place, most=most, now=micros(now), heaviest=ANY_WEIGHT)
+            place = {"lane": lane, "priority": task.priority, "due_at": task.due_at, "seq": task.seq}
+            rows = await _after.rows(tx, **place, most=most, now=now, heaviest=ANY_WEIGHT)
             found[lane] = heads_of(rows)
         return found
     places = [(lane, task.priority, task.due_at, task.seq) for lane, task in last.items()]
@@ -179,7 +179,7 @@ async def heads_after(tx: Tx, last: Mapping[int, Task], most: int, now: datetime
 
 
 @cache
-def _waiting_lanes(dialect: Dialect) -> Select[Any]:
+def _waiting_lanes(dialect: str) -> Select[Any]:
     counts = all_counts(dialect)
     return (
         select(counts.c.lane)
@@ -217,19 +217,19 @@ async def lock_claims(tx: Tx, ids: Collection[WorkerId]) -> None:
 _LOCK_CLAIMS = "SELECT pg_advisory_xact_lock($1::int, key) FROM unnest($2::int[]) AS keys (key)"
 
 
-@cache
-def _weights(dialect: Dialect) -> Select[Any]:
-    run = select(tasks.c.worker_id, tasks.c.weight).where(
-        is_among(dialect, tasks.c.worker_id, "ids", UUID), status_in(*LEASED)
-    )
-    stopping = select(holds.c.worker_id, holds.c.weight).where(is_among(dialect, holds.c.worker_id, "ids", UUID))
+def _weights() -> Select[Any]:
+    run = select(tasks.c.worker_id, tasks.c.weight).where(is_among(tasks.c.worker_id, "ids"), status_in(*LEASED))
+    stopping = select(holds.c.worker_id, holds.c.weight).where(is_among(holds.c.worker_id, "ids"))
     held = union_all(run, stopping).subquery("held")
     return select(held.c.worker_id, func.sum(held.c.weight)).group_by(held.c.worker_id)
+
+
+_WEIGHTS = _weights()
 
 
 async def weights_held(tx: Tx, ids: Collection[WorkerId]) -> dict[WorkerId, int]:
     """Return the weight of what each of the workers holds, runs that are only stopping too; 0 for nothing."""
     if not ids:
         return {}
-    found = await tx.connection.execute(_weights(tx.dialect), {"ids": bound(tx.dialect, ids)})
+    found = await tx.connection.execute(_WEIGHTS, {"ids": ids})
     return dict.fromkeys(ids, 0) | {WorkerId(worker_id): int(weight) for worker_id, weight in found}

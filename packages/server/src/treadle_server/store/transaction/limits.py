@@ -6,13 +6,14 @@ SQLAlchemy compares no indexes of expressions.
 """
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Select, bindparam, text
+from sqlalchemy import ColumnElement, Select, bindparam, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.sql.elements import ColumnElement
 
 from treadle.wire.names import INTERNAL
-from treadle_server.store.base import Dialect
+from treadle_server.store.bound_lists import Spelt
+from treadle_server.store.tables import tasks
 from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.types import Instant
 
@@ -25,57 +26,52 @@ _UNSTARTED = f"status = 'claimed' AND job_name NOT LIKE '{INTERNAL}:%'"
 _LIMITED = "status = 'running' AND timeout IS NOT NULL"
 
 
-def _sum(dialect: Dialect, since: str, seconds: str) -> str:
-    """Return SQL of when so many seconds have passed since: microseconds on SQLite, a UTC timestamp on PostgreSQL.
+class _End(Spelt):
+    """When so many seconds have passed since: microseconds on SQLite, a UTC timestamp on PostgreSQL.
 
     PostgreSQL indexes no sum of a `timestamptz`, which would depend on the session's time zone.
     """
-    if dialect == "sqlite":
-        return f"({since} + {seconds} * 1000000)"
-    return f"(timezone('UTC', {since}) + {seconds} * interval '1 second')"
+
+    inherit_cache = True
+    sqlite = "({0} + {1} * 1000000)"
+    postgresql = "(timezone('UTC', {0}) + {1} * interval '1 second')"
 
 
-def _moment(dialect: Dialect, name: str) -> str:
-    return f":{name}" if dialect == "sqlite" else f"timezone('UTC', :{name})"
+class _Moment(Spelt):
+    """An instant, for the comparison with an end."""
+
+    inherit_cache = True
+    sqlite = "{0}"
+    postgresql = "timezone('UTC', {0})"
 
 
-def _past(dialect: Dialect, since: str, seconds: str, condition: str) -> Select[tuple[object, ...]]:
+def _past(since: ColumnElement[Any], seconds: ColumnElement[Any], condition: str) -> Select[Any]:
     """Return the statement that finds what is past its time; a run of before `stamped` has had its time since then."""
-    ends, now = _sum(dialect, since, seconds), _moment(dialect, "now")
-    anew = _sum(dialect, ":stamped", seconds)
+    ends, now = _End(since, seconds), _Moment(bindparam("now", type_=Instant))
+    stamped = bindparam("stamped", type_=Instant)
     return (
-        select_tasks(dialect)
-        .where(text(condition), _bound(f"{ends} <= {now}"), _bound(f"({since} >= :stamped OR {anew} <= {now})"))
-        .order_by(text(ends))
+        select_tasks()
+        .where(text(condition), ends <= now, or_(since >= stamped, _End(stamped, seconds) <= now))
+        .order_by(ends)
     )
 
 
-def _bound(condition: str) -> ColumnElement[bool]:
-    names = [name for name in ("now", "stamped") if f":{name}" in condition]
-    return text(condition).bindparams(*(bindparam(name, type_=Instant) for name in names))  # type: ignore[return-value]
+UNSTARTED = _past(tasks.c.claimed_at, tasks.c.start_timeout, _UNSTARTED)
+"""The statement that finds runs which were claimed and not started in time, by `now` and `stamped`."""
 
+OVERLONG = _past(tasks.c.started_at, tasks.c.timeout, _LIMITED)
+"""The statement that finds runs past their timeout, by `now` and `stamped`."""
 
-def unstarted(dialect: Dialect) -> Select[tuple[object, ...]]:
-    """Return the statement that finds runs which were claimed and not started in time, by `now` and `stamped`."""
-    return _past(dialect, "claimed_at", "start_timeout", _UNSTARTED)
-
-
-def overlong(dialect: Dialect) -> Select[tuple[object, ...]]:
-    """Return the statement that finds runs past their timeout, by `now` and `stamped`."""
-    return _past(dialect, "started_at", "timeout", _LIMITED)
+_TIMES_OUT = _End(tasks.c.started_at, tasks.c.timeout)
+_NEXT_TIMEOUT = (
+    select(tasks.c.started_at, tasks.c.timeout)
+    .where(text(_LIMITED), _Moment(bindparam("after", type_=Instant)) < _TIMES_OUT)
+    .order_by(_TIMES_OUT)
+    .limit(1)
+)
 
 
 async def next_timeout(connection: AsyncConnection, after: datetime) -> datetime | None:
     """Return when the next of the running tasks is past its timeout, later than `after`."""
-    dialect: Dialect = "sqlite" if connection.dialect.name == "sqlite" else "postgresql"
-    ends = _sum(dialect, "started_at", "timeout")
-    statement = (
-        text(
-            f"SELECT started_at, timeout FROM tasks WHERE {_LIMITED} AND {ends} > {_moment(dialect, 'after')} "  # noqa: S608
-            f"ORDER BY {ends} LIMIT 1"
-        )
-        .bindparams(bindparam("after", type_=Instant))
-        .columns(started_at=Instant)
-    )
-    row = (await connection.execute(statement, {"after": after})).first()
+    row = (await connection.execute(_NEXT_TIMEOUT, {"after": after})).first()
     return None if row is None else row[0] + timedelta(seconds=row[1])

@@ -5,19 +5,18 @@ row that a command may change is locked, in the order of its key so that two wri
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any, cast
 
-from sqlalchemy import ARRAY, BindParameter, ColumnElement, Row, Select, bindparam, func, select, tuple_
+from sqlalchemy import BindParameter, ColumnElement, Row, Select, bindparam, func, select, tuple_
 
 from treadle.wire.ids import JobId, TaskId, WorkerId
 from treadle.wire.status import LEASED, Outcome, Reason, Status, WorkerState
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
 from treadle_server.domain.tasks import Hold, Run, Task
-from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.bound_lists import NUMBER, TEXT, UUID, bound, is_among, is_same
+from treadle_server.store.base import Tx
+from treadle_server.store.bound_lists import TEXT, BoundList, is_among, is_same
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import instant, record_of, tasks_of
@@ -45,83 +44,62 @@ def to_run(row: Iterable[Any]) -> Run:
     return Run(*values)
 
 
-_tasks_by_id = Prepared(
-    lambda dialect: locked(
-        select_tasks(dialect).where(is_among(dialect, tasks.c.id, "ids", UUID)).order_by(tasks.c.seq)
-    )
-)
+_tasks_by_id = Prepared(locked(select_tasks().where(is_among(tasks.c.id, "ids")).order_by(tasks.c.seq)))
 
 
 async def tasks_by_id(tx: Tx, ids: Collection[TaskId]) -> list[Task]:
     """Return those of the tasks that exist, locked, in the order of their arrival."""
     if not ids:
         return []
-    rows = await _tasks_by_id.rows(tx, ids=bound(tx.dialect, ids))
+    rows = await _tasks_by_id.rows(tx, ids=ids)
     return tasks_of(rows) if tx.dialect == "sqlite" else [record_of(row) for row in rows]
 
 
-@cache
-def _tasks_by_unique_key(dialect: Dialect) -> Select[Any]:
-    statement = (
-        select_tasks(dialect)
-        .where(
-            tasks.c.job_num == bindparam("job_num"),
-            tasks.c.unique_key == bindparam("unique_key"),
-            tasks.c.completed_at.is_(None),
-        )
-        .order_by(tasks.c.seq)
+_TASKS_BY_UNIQUE_KEY = locked(
+    select_tasks()
+    .where(
+        tasks.c.job_num == bindparam("job_num"),
+        tasks.c.unique_key == bindparam("unique_key"),
+        tasks.c.completed_at.is_(None),
     )
-    return locked(statement)
+    .order_by(tasks.c.seq)
+)
 
 
 async def tasks_by_unique_key(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Task]:
     """Return the open tasks that hold one of the keys (job number, unique key), locked."""
     found = []
     for job_num, unique_key in sorted(keys):
-        result = await tx.connection.execute(
-            _tasks_by_unique_key(tx.dialect), {"job_num": job_num, "unique_key": unique_key}
-        )
-        found += [to_task(row) for row in result]
+        key = {"job_num": job_num, "unique_key": unique_key}
+        found += [to_task(row) for row in await tx.connection.execute(_TASKS_BY_UNIQUE_KEY, key)]
     return found
 
 
-@cache
-def _tasks_of_workers(dialect: Dialect) -> Select[Any]:
-    statement = (
-        select_tasks(dialect)
-        .where(is_among(dialect, tasks.c.worker_id, "ids", UUID), status_in(*LEASED))
-        .order_by(tasks.c.seq)
-    )
-    return locked(statement)
+_TASKS_OF_WORKERS = locked(
+    select_tasks().where(is_among(tasks.c.worker_id, "ids"), status_in(*LEASED)).order_by(tasks.c.seq)
+)
 
 
 async def tasks_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Task]:
     """Return the tasks that are claimed or running at the workers, locked, in the order of their arrival."""
     if not ids:
         return []
-    result = await tx.connection.execute(_tasks_of_workers(tx.dialect), {"ids": bound(tx.dialect, ids)})
-    return [to_task(row) for row in result]
+    return [to_task(row) for row in await tx.connection.execute(_TASKS_OF_WORKERS, {"ids": ids})]
 
 
-def _found(dialect: Dialect, statement: Select[Any]) -> Select[Any]:
-    limited = statement.limit(bindparam("most"))
+_NOW: BindParameter[datetime] = bindparam("now")
+_FINDERS = {
     # A row that another server is at is left to it.
-    return locked(limited, skip=True)
-
-
-@cache
-def _finders(dialect: Dialect) -> dict[str, Select[Any]]:
-    now: BindParameter[datetime] = bindparam("now")
-    leased = status_in(*LEASED)
-    found = {
-        "expired": select_tasks(dialect).where(leased, tasks.c.taken_until <= now).order_by(tasks.c.taken_until),
-        "overdue": select_tasks(dialect)
-        .where(tasks.c.deadline.is_not(None), tasks.c.completed_at.is_(None), tasks.c.deadline <= now)
+    name: locked(statement.limit(bindparam("most")), skip=True)
+    for name, statement in {
+        "expired": select_tasks().where(status_in(*LEASED), tasks.c.taken_until <= _NOW).order_by(tasks.c.taken_until),
+        "overdue": select_tasks()
+        .where(tasks.c.deadline.is_not(None), tasks.c.completed_at.is_(None), tasks.c.deadline <= _NOW)
         .order_by(tasks.c.deadline),
-        "unstarted": limits.unstarted(dialect),
-        "overlong": limits.overlong(dialect),
-    }
-    return {name: _found(dialect, statement) for name, statement in found.items()}
+        "unstarted": limits.UNSTARTED,
+        "overlong": limits.OVERLONG,
+    }.items()
+}
 
 
 async def tasks_found(
@@ -135,34 +113,32 @@ async def tasks_found(
     parameters = {"now": now, "most": most}
     if finder in {"unstarted", "overlong"}:
         parameters["stamped"] = stamped_at or limits.FROM_ALWAYS
-    result = await tx.connection.execute(_finders(tx.dialect)[finder], parameters)
+    result = await tx.connection.execute(_FINDERS[finder], parameters)
     return [to_task(row) for row in result]
 
 
 _JOB_COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
 
 
-def _jobs_named(dialect: Dialect) -> Select[Any]:
-    if dialect == "sqlite":
-        names = [jobs.c[name] == bindparam(name) for name in _NAME]
-        return select(*_JOB_COLUMNS).where(*names)
-    wanted = select(*(func.unnest(bindparam(name, type_=ARRAY(TEXT))) for name in _NAME))
-    return select(*_JOB_COLUMNS).where(tuple_(*(jobs.c[name] for name in _NAME)).in_(wanted)).order_by(jobs.c.num)
-
-
-def _jobs_numbered(dialect: Dialect) -> Select[Any]:
-    return select(*_JOB_COLUMNS).where(is_among(dialect, jobs.c.num, "nums", NUMBER)).order_by(jobs.c.num)
-
-
 _NAME = ("room", "category", "name")
+_ITS_NAME = tuple_(*(jobs.c[name] for name in _NAME))
 
 
-def _jobs(build: Callable[[Dialect], Select[Any]], *, to_change: bool) -> Prepared:
-    return Prepared(lambda dialect: build(dialect).with_for_update(of=jobs, read=not to_change))
+def _jobs(*conditions: ColumnElement[bool], to_change: bool) -> Select[Any]:
+    return select(*_JOB_COLUMNS).where(*conditions).order_by(jobs.c.num).with_for_update(read=not to_change)
 
 
-_BY_NAME = {to_change: _jobs(_jobs_named, to_change=to_change) for to_change in (False, True)}
-_BY_NUM = {to_change: _jobs(_jobs_numbered, to_change=to_change) for to_change in (False, True)}
+_BY_NAME = {
+    to_change: Prepared(
+        _jobs(*(jobs.c[name] == bindparam(name) for name in _NAME), to_change=to_change),
+        _jobs(
+            _ITS_NAME.in_(select(*(func.unnest(bindparam(name, type_=BoundList(TEXT))) for name in _NAME))),
+            to_change=to_change,
+        ),
+    )
+    for to_change in (False, True)
+}
+_BY_NUM = {to_change: Prepared(_jobs(is_among(jobs.c.num, "nums"), to_change=to_change)) for to_change in (False, True)}
 
 
 def _to_job(row: Sequence[Any]) -> Job:
@@ -185,20 +161,18 @@ async def jobs_by_name(tx: Tx, names: Collection[tuple[str, str, str]], *, to_ch
         found = [await statement.rows(tx, **dict(zip(_NAME, name, strict=True))) for name in sorted(names)]
         return [_to_job(row) for rows in found for row in rows]
     columns = zip(_NAME, zip(*sorted(names), strict=True), strict=True)
-    return [_to_job(row) for row in await statement.rows(tx, **{name: list(values) for name, values in columns})]
+    return [_to_job(row) for row in await statement.rows(tx, **dict(columns))]
 
 
 async def jobs_by_num(tx: Tx, nums: Collection[int], *, to_change: bool) -> list[Job]:
     """Return the jobs with these numbers, locked as in `jobs_by_name`."""
     if not nums:
         return []
-    return [_to_job(row) for row in await _BY_NUM[to_change].rows(tx, nums=bound(tx.dialect, nums))]
+    return [_to_job(row) for row in await _BY_NUM[to_change].rows(tx, nums=nums)]
 
 
 _lanes_of_jobs = Prepared(
-    lambda dialect: select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool).where(
-        is_among(dialect, lanes.c.job_num, "nums", NUMBER)
-    )
+    select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool).where(is_among(lanes.c.job_num, "nums"))
 )
 
 
@@ -206,20 +180,17 @@ async def lanes_of_jobs(tx: Tx, nums: Collection[int]) -> list[Lane]:
     """Return every lane of the jobs, whose numbers are given; they are not locked."""
     if not nums:
         return []
-    return [Lane(*row) for row in await _lanes_of_jobs.rows(tx, nums=bound(tx.dialect, nums))]
+    return [Lane(*row) for row in await _lanes_of_jobs.rows(tx, nums=nums)]
 
 
-@cache
-def _workers_by_id(dialect: Dialect) -> Select[Any]:
-    columns = [workers.c[name] for name in WORKER_FIELDS]
-    among = is_among(dialect, workers.c.id, "ids", UUID)
-    return select(*columns).where(among).order_by(workers.c.id).with_for_update()
-
-
+_WORKERS_BY_ID = (
+    select(*(workers.c[name] for name in WORKER_FIELDS))
+    .where(is_among(workers.c.id, "ids"))
+    .order_by(workers.c.id)
+    .with_for_update()
+)
 _links_of_workers = Prepared(
-    lambda dialect: select(worker_jobs.c.worker_id, worker_jobs.c.job_num).where(
-        is_among(dialect, worker_jobs.c.worker_id, "ids", UUID)
-    )
+    select(worker_jobs.c.worker_id, worker_jobs.c.job_num).where(is_among(worker_jobs.c.worker_id, "ids"))
 )
 
 
@@ -234,9 +205,8 @@ async def workers_by_id(tx: Tx, ids: Collection[WorkerId]) -> list[Worker]:
     """Return those of the workers that exist, locked, each with the numbers of the jobs that it serves."""
     if not ids:
         return []
-    parameters = {"ids": bound(tx.dialect, ids)}
-    found = {w.id: w for w in map(to_worker, await tx.connection.execute(_workers_by_id(tx.dialect), parameters))}
-    for worker_id, job_num in await _links_of_workers.rows(tx, **parameters):
+    found = {w.id: w for w in map(to_worker, await tx.connection.execute(_WORKERS_BY_ID, {"ids": ids}))}
+    for worker_id, job_num in await _links_of_workers.rows(tx, ids=ids):
         found[WorkerId(str(worker_id))].jobs.add(job_num)
     return list(found.values())
 
@@ -255,18 +225,21 @@ async def present_workers(tx: Tx) -> list[WorkerId]:
     return list((await tx.connection.execute(_PRESENT)).scalars())
 
 
-@cache
-def _runs_of_tasks(dialect: Dialect) -> Select[Any]:
-    # All runs of the tasks, which are few: pairs of keys would be looked up in bitmaps, or by reading every run.
-    return select(past_runs(of=lambda seq: is_among(dialect, seq, "seqs", NUMBER)))
+_PAST_RUNS = past_runs(of=lambda seq: is_among(seq, "seqs"))
+"""All of the tasks, which are few: pairs of keys would be looked up in bitmaps, or by reading every run."""
+_PAST_OWNERS = (
+    select(_PAST_RUNS.c.task_seq, workers.c.owner)
+    .join_from(_PAST_RUNS, workers, _PAST_RUNS.c.worker_id == workers.c.id)
+    .distinct()
+)
 
 
 async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[int, int], Run]:
     """Return those of the runs that are over, by their keys, each the number of the task and of the run."""
     if not keys:
         return {}
-    seqs = bound(tx.dialect, {seq for seq, _ in keys})
-    rows = await tx.connection.execute(_runs_of_tasks(tx.dialect), {"seqs": seqs})
+    seqs = {seq for seq, _ in keys}
+    rows = await tx.connection.execute(select(_PAST_RUNS), {"seqs": seqs})
     found = {(run.task_seq, run.run_id): run for run in map(to_run, rows)}
     return {key: found[key] for key in keys if key in found}
 
@@ -275,73 +248,52 @@ async def past_owners(tx: Tx, seqs: Collection[int]) -> dict[int, set[str]]:
     """Return by task seq the users whose workers had a run of it that is over; of removed workers nothing is known."""
     if not seqs:
         return {}
-    ended = past_runs(of=lambda seq: is_among(tx.dialect, seq, "seqs", NUMBER))
-    statement = (
-        select(ended.c.task_seq, workers.c.owner)
-        .join_from(ended, workers, ended.c.worker_id == workers.c.id)
-        .distinct()
-    )
     found: dict[int, set[str]] = defaultdict(set)
-    for seq, owner in await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)}):
+    for seq, owner in await tx.connection.execute(_PAST_OWNERS, {"seqs": seqs}):
         found[seq].add(owner)
     return found
 
 
-def _holds(dialect: Dialect, *conditions: ColumnElement[bool]) -> Select[Any]:
-    names = ("task_seq", "run_id", "worker_id", "target_num", "weight", "until")
-    return (
-        select(
-            *(holds.c[name] for name in names),
-            tasks.c.id,
-            tasks.c.lease_seconds,
-            holds.c.slot_only,
-            tasks.c.limit_key.is_not(None),
-        )
-        .join_from(holds, tasks, is_same(dialect, tasks.c.seq, holds.c.task_seq))
-        .where(*conditions)
-        # Not the column itself, along whose index every hold would be read in this order.
-        .order_by(holds.c.task_seq + 0)
-        .with_for_update(of=holds)
+_HOLDS = (
+    select(
+        *(holds.c[name] for name in ("task_seq", "run_id", "worker_id", "target_num", "weight", "until")),
+        tasks.c.id,
+        tasks.c.lease_seconds,
+        holds.c.slot_only,
+        tasks.c.limit_key.is_not(None),
     )
+    .join_from(holds, tasks, is_same(tasks.c.seq, holds.c.task_seq))
+    # Not the column itself, along whose index every hold would be read in this order.
+    .order_by(holds.c.task_seq + 0)
+    .with_for_update(of=holds)
+)
+_HOLDS_OF_TASKS = _HOLDS.where(is_among(holds.c.task_seq, "seqs"))
+_HOLDS_OF_WORKERS = _HOLDS.where(is_among(holds.c.worker_id, "ids"))
+_ENDED_HOLDS = _HOLDS.where(holds.c.until <= bindparam("now"))
 
 
-@cache
-def _finders_of_holds(dialect: Dialect) -> dict[str, Select[Any]]:
-    return {
-        "tasks": _holds(dialect, is_among(dialect, holds.c.task_seq, "seqs", NUMBER)),
-        "workers": _holds(dialect, is_among(dialect, holds.c.worker_id, "ids", UUID)),
-        "ended": _holds(dialect, holds.c.until <= bindparam("now")),
-        "all": _holds(dialect),
-    }
-
-
-async def _holds_found(tx: Tx, finder: str, parameters: dict[str, Any]) -> list[Hold]:
-    found = await tx.connection.execute(_finders_of_holds(tx.dialect)[finder], parameters)
-    return [Hold(*row) for row in found]
+async def _holds_found(tx: Tx, statement: Select[Any], **parameters: Any) -> list[Hold]:
+    return [Hold(*row) for row in await tx.connection.execute(statement, parameters)]
 
 
 async def holds_of_tasks(tx: Tx, seqs: Collection[int]) -> list[Hold]:
     """Return the holds, locked, that runs of the tasks, whose numbers are given, still keep."""
-    if not seqs:
-        return []
-    return await _holds_found(tx, "tasks", {"seqs": bound(tx.dialect, seqs)})
+    return await _holds_found(tx, _HOLDS_OF_TASKS, seqs=seqs) if seqs else []
 
 
 async def holds_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Hold]:
     """Return the holds, locked, that the workers' runs still keep."""
-    if not ids:
-        return []
-    return await _holds_found(tx, "workers", {"ids": bound(tx.dialect, ids)})
+    return await _holds_found(tx, _HOLDS_OF_WORKERS, ids=ids) if ids else []
 
 
 async def ended_holds(tx: Tx, now: datetime) -> list[Hold]:
     """Return the holds, locked, whose lease is over at `now`."""
-    return await _holds_found(tx, "ended", {"now": now})
+    return await _holds_found(tx, _ENDED_HOLDS, now=now)
 
 
 async def all_holds(tx: Tx) -> list[Hold]:
     """Return every hold, locked."""
-    return await _holds_found(tx, "all", {})
+    return await _holds_found(tx, _HOLDS)
 
 
 async def served_jobs(tx: Tx, nums: Collection[int]) -> set[int]:

@@ -8,14 +8,13 @@ until its code has gone on.
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from functools import partial
 from typing import Any, cast
 
 from sqlalchemy import Select, bindparam, literal
 
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
-from treadle_server.store.base import Dialect, LostUpdate, Tx
+from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.postgres.changes import Change, Part
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import micros, record_of, tasks_of
@@ -38,11 +37,10 @@ UPDATE tasks SET status = $3, version = tasks.version + 1, updated_at = $4, reas
 _PROMOTED = "promoted"
 
 
-def due_statement(dialect: Dialect, *, is_exclusive: bool = False) -> Select[Any]:
+def due_statement(*, is_exclusive: bool = False) -> Select[Any]:
     """Return the statement that reads what is due, and of each whether its last run may keep it waiting."""
-    is_kept = keeps_waiting if is_exclusive or dialect == "sqlite" else literal(value=True)
     found = (
-        select_tasks(dialect, is_kept)
+        select_tasks(keeps_waiting if is_exclusive else literal(value=True))
         .where(status_in(Status.SCHEDULED), tasks.c.due_at <= bindparam("now"))
         .order_by(tasks.c.due_at, tasks.c.seq)
         .limit(bindparam("most"))
@@ -51,8 +49,8 @@ def due_statement(dialect: Dialect, *, is_exclusive: bool = False) -> Select[Any
     return found if is_exclusive else locked(found, skip=True)
 
 
-_due = Prepared(due_statement)
-_due_of_exclusive = Prepared(partial(due_statement, is_exclusive=True), is_apart=True)
+_due = Prepared(due_statement())
+_due_of_exclusive = Prepared(due_statement(is_exclusive=True), is_apart=True)
 
 
 async def due_tasks(tx: Tx, now: datetime, most: int) -> tuple[list[Task], AbstractSet[int]]:
@@ -60,13 +58,9 @@ async def due_tasks(tx: Tx, now: datetime, most: int) -> tuple[list[Task], Abstr
 
     Where there are other servers they are locked; one that another server is at is left to it.
     """
-    if tx.dialect == "sqlite":
-        rows = await _due.rows(tx, now=micros(now), most=most)
-        found = tasks_of(row[:-1] for row in rows)
-    else:
-        statement = _due_of_exclusive if tx.is_exclusive else _due
-        rows = await statement.rows(tx, now=now, most=most)
-        found = [record_of(row[:-1]) for row in rows]
+    rows = await (_due_of_exclusive if tx.is_exclusive else _due).rows(tx, now=now, most=most)
+    whole = (row[:-1] for row in rows)
+    found = tasks_of(whole) if tx.dialect == "sqlite" else [record_of(row) for row in whole]
     # Whoever sleeps gets no hold, and what it waits for else is told with it.
     free = {task.seq for task, row in zip(found, rows, strict=True) if not (row[-1] or task.blocked)}
     return found, free

@@ -15,11 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.ids import TaskId
 from treadle.wire.status import OPEN, TERMINAL, Status
 from treadle_server.store.arrivals import first_since
-from treadle_server.store.base import Dialect, LostUpdate, Tx
-from treadle_server.store.bound_lists import NUMBER, bound, is_among
+from treadle_server.store.base import LostUpdate, Tx
+from treadle_server.store.bound_lists import is_among
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import STATUS, micros
+from treadle_server.store.sqlite.rows import STATUS
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import (
     artifacts,
@@ -156,20 +156,20 @@ async def last_before(connection: AsyncConnection, instant: datetime) -> int:
     return await first_since(connection, instant + timedelta.resolution) - 1
 
 
-def _found(dialect: Dialect) -> Select[Any]:
+def _found() -> Select[Any]:
     some = select(task_logs.c.line).where(task_logs.c.task_seq == _c.seq).limit(MOST_LINES + 1).correlate(tasks)
     lines = select(func.count()).select_from(some.subquery("some")).scalar_subquery()
     stored = exists(select(artifacts.c.id).where(artifacts.c.task_seq == _c.seq))
     return (
         select(_c.seq, _c.id, _c.job_name, _c.lane, _c.status, lines, stored, _c.flow_id)
-        .where(is_among(dialect, _c.seq, "seqs", NUMBER), may_go())
+        .where(is_among(_c.seq, "seqs"), may_go())
         .order_by(_c.seq)
         # What another server is at is left to it.
         .with_for_update(of=tasks, skip_locked=True)
     )
 
 
-_finding = Prepared(_found)
+_finding = Prepared(_found())
 
 
 @dataclass(slots=True)
@@ -192,10 +192,7 @@ class Pruning:
     async def find(self, tx: Tx) -> None:
         """Read which of them may go, locked until the commit."""
         began = self.began_at = perf_counter()
-        named: Mapping[str, Any] = _named(self.cutoffs)
-        if tx.dialect == "sqlite":
-            named = {status: micros(at) for status, at in named.items()}
-        rows = await _finding.rows(tx, seqs=bound(tx.dialect, self.seqs), **named)
+        rows = await _finding.rows(tx, seqs=self.seqs, **_named(self.cutoffs))
         self.found = [
             Removed(
                 row[0],

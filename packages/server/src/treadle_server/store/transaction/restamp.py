@@ -1,5 +1,6 @@
 """Leases stamped anew, many in one statement: after an outage, or when the clock has jumped, nobody is to blame."""
 
+import json
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import cast
@@ -10,7 +11,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import LEASED
 from treadle_server.store.base import Tx
-from treadle_server.store.bound_lists import bound
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import InlineConnection
@@ -55,8 +55,8 @@ async def restamp(tx: Tx, seqs: Collection[int], *, now: datetime, jump: timedel
     No lease is shorter than the longest that a heartbeat may have been answered. `jump` is by how much the clock has
     jumped; nothing stays claimed or started in what is the future for a clock that was set back.
     """
-    jump, values = max(jump, timedelta(0)), bound(tx.dialect, seqs)
+    jump = max(jump, timedelta(0))
     if isinstance(tx.connection, InlineConnection):
-        given = {"now": micros(now), "jump": jump // _MICROSECOND, "seqs": values}
+        given = {"now": micros(now), "jump": jump // _MICROSECOND, "seqs": json.dumps(list(seqs))}
         return tx.connection.run_many(_SQLITE, [given])
-    return await cast("DirectConnection", tx.connection).change(_POSTGRES, [now, jump, values])
+    return await cast("DirectConnection", tx.connection).change(_POSTGRES, [now, jump, list(seqs)])

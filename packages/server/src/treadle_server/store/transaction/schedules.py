@@ -2,16 +2,14 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from functools import cache
-from typing import Any
 
-from sqlalchemy import Select, and_, exists, false, insert, or_, select, tuple_
+from sqlalchemy import and_, exists, false, insert, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
 from treadle_server.domain.schedules import SCHEDULE_FIELDS, Schedule
-from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.bound_lists import UUID, bound, is_among
+from treadle_server.store.base import Tx
+from treadle_server.store.bound_lists import is_among
 from treadle_server.store.tables import jobs, schedule_ticks, schedules, tasks
 from treadle_server.store.transaction.owners import acts
 from treadle_server.store.transaction.rows import insert_rows, update_rows
@@ -40,17 +38,14 @@ async def schedules_by_name(tx: Tx, names: Collection[tuple[str, str]]) -> list[
     return [Schedule(*row) for row in await tx.connection.execute(statement)]
 
 
-@cache
-def _by_id(dialect: Dialect) -> Select[Any]:
-    among = is_among(dialect, schedules.c.id, "ids", UUID)
-    return select(*_COLUMNS).where(among).order_by(schedules.c.id).with_for_update()
+_BY_ID = select(*_COLUMNS).where(is_among(schedules.c.id, "ids")).order_by(schedules.c.id).with_for_update()
 
 
 async def schedules_by_id(tx: Tx, ids: Collection[str]) -> list[Schedule]:
     """Return those of the schedules that exist, locked, deleted ones too."""
     if not ids:
         return []
-    rows = await tx.connection.execute(_by_id(tx.dialect), {"ids": bound(tx.dialect, sorted(ids))})
+    rows = await tx.connection.execute(_BY_ID, {"ids": sorted(ids)})
     return [Schedule(*row) for row in rows]
 
 
@@ -75,8 +70,8 @@ async def open_instances(tx: Tx, found: Iterable[Schedule]) -> set[TaskId]:
     ids = sorted({one.last_task_id for one in found if one.last_task_id is not None})
     if not ids:
         return set()
-    statement = select(tasks.c.id).where(is_among(tx.dialect, tasks.c.id, "ids", UUID), tasks.c.completed_at.is_(None))
-    return set((await tx.connection.execute(statement, {"ids": bound(tx.dialect, ids)})).scalars())
+    statement = select(tasks.c.id).where(is_among(tasks.c.id, "ids"), tasks.c.completed_at.is_(None))
+    return set((await tx.connection.execute(statement, {"ids": ids})).scalars())
 
 
 async def insert_schedules(tx: Tx, new: Sequence[Schedule]) -> None:

@@ -20,7 +20,7 @@ from sqlalchemy.types import TypeEngine
 
 from treadle_server.domain.steps import MESSAGE_FIELDS, STEP_FIELDS, Message, MessageKey, Step, StepKey
 from treadle_server.store.base import Tx
-from treadle_server.store.bound_lists import NUMBER, TEXT, bound, is_among, is_same
+from treadle_server.store.bound_lists import NUMBER, TEXT, is_among, is_same
 from treadle_server.store.tables import task_messages, task_steps
 
 _KEY: Mapping[str, TypeEngine[Any]] = {"task_seq": NUMBER, "name": TEXT, "occurrence": Integer()}
@@ -43,7 +43,7 @@ def _by(table: Table, names: Sequence[str], key: Mapping[str, TypeEngine[Any]], 
 
 
 def _all_same(table: Table, wanted: Any, key: Collection[str], tx: Tx) -> Any:
-    conditions = [is_same(tx.dialect, table.c[name], wanted.c[name]) for name in key]
+    conditions = [is_same(table.c[name], wanted.c[name]) for name in key]
     result = conditions[0]
     for condition in conditions[1:]:
         result &= condition
@@ -130,8 +130,8 @@ async def message_counts(tx: Tx, seqs: Collection[int]) -> dict[int, tuple[int, 
     """Return for each task, by its seq, how many messages wait, and which number the next one gets."""
     if not seqs:
         return {}
-    among = is_among(tx.dialect, _c.task_seq, "seqs", NUMBER)
-    given = {"seqs": bound(tx.dialect, seqs)}
+    among = is_among(_c.task_seq, "seqs")
+    given = {"seqs": seqs}
     waiting = select(_c.task_seq, func.count()).where(among, _waits).group_by(_c.task_seq)
     greatest = select(_c.task_seq, func.max(_c.number)).where(among).group_by(_c.task_seq)
     waits = {row[0]: row[1] for row in await tx.connection.execute(waiting, given)}
@@ -173,5 +173,5 @@ async def free_messages(tx: Tx, first: Mapping[int, int]) -> None:
 async def delete_messages(tx: Tx, seqs: Collection[int]) -> None:
     """Delete all messages of the tasks."""
     if seqs:
-        statement = delete(task_messages).where(is_among(tx.dialect, _c.task_seq, "seqs", NUMBER))
-        await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})
+        statement = delete(task_messages).where(is_among(_c.task_seq, "seqs"))
+        await tx.connection.execute(statement, {"seqs": seqs})

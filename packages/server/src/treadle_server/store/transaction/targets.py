@@ -4,11 +4,9 @@ Only that one has `blocked` false, so a claim never looks at the others, however
 """
 
 from collections.abc import Collection
-from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    ARRAY,
     ColumnElement,
     Select,
     and_,
@@ -23,12 +21,11 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.sql.dml import ReturningUpdate
 
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.limits import Line
-from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.bound_lists import NUMBER, TEXT, bound, is_among, rows_of
+from treadle_server.store.base import Tx
+from treadle_server.store.bound_lists import NUMBER, TEXT, BoundList, is_among, rows_of
 from treadle_server.store.prepared import Prepared, Rows
 from treadle_server.store.tables import HOLDING, holds, status_in, targets, tasks
 from treadle_server.store.transaction.allocate import allocate
@@ -71,16 +68,12 @@ TargetName = tuple[str, str]
 """A target's room and name."""
 
 
-def _named(dialect: Dialect) -> Select[Any]:
-    columns = {"room": targets.c.room, "name": targets.c.name}
-    found = select(*columns.values(), targets.c.num)
-    if dialect == "sqlite":
-        return found.where(*(column == bindparam(name) for name, column in columns.items()))
-    wanted = select(*(func.unnest(bindparam(name, type_=ARRAY(TEXT))) for name in columns))
-    return found.where(tuple_(*columns.values()).in_(wanted))
-
-
-_by_name = Prepared(_named)
+_NAME = (targets.c.room, targets.c.name)
+_NAMED = select(*_NAME, targets.c.num)
+_WANTED = select(*(func.unnest(bindparam(column.name, type_=BoundList(TEXT))) for column in _NAME))
+_by_name = Prepared(
+    _NAMED.where(*(column == bindparam(column.name) for column in _NAME)), _NAMED.where(tuple_(*_NAME).in_(_WANTED))
+)
 
 
 async def number_targets(tx: Tx, names: Collection[TargetName]) -> dict[TargetName, int]:
@@ -94,7 +87,7 @@ async def number_targets(tx: Tx, names: Collection[TargetName]) -> dict[TargetNa
         rows = [row for room, name in names for row in await _by_name.rows(tx, room=room, name=name)]
     else:
         rooms, called = zip(*names, strict=True)
-        rows = list(await _by_name.rows(tx, room=list(rooms), name=list(called)))
+        rows = list(await _by_name.rows(tx, room=rooms, name=called))
     found = {(room, name): num for room, name, num in rows}
     missing = sorted(set(names) - found.keys())
     if missing:
@@ -105,19 +98,15 @@ async def number_targets(tx: Tx, names: Collection[TargetName]) -> dict[TargetNa
     return found
 
 
-def _numbered(dialect: Dialect, *, skip_locked: bool) -> Select[Any]:
-    condition = is_among(dialect, targets.c.num, "nums", NUMBER)
-    return select(targets.c.num).where(condition).order_by(targets.c.num).with_for_update(skip_locked=skip_locked)
-
-
-_locked = Prepared(partial(_numbered, skip_locked=False))
-_free = Prepared(partial(_numbered, skip_locked=True))
+_NUMBERED = select(targets.c.num).where(is_among(targets.c.num, "nums")).order_by(targets.c.num)
+_locked = Prepared(_NUMBERED.with_for_update())
+_free = Prepared(_NUMBERED.with_for_update(skip_locked=True))
 
 
 async def lock_targets(tx: Tx, nums: Collection[int]) -> None:
     """Let no other server decide about these targets until the commit."""
     if nums and not tx.is_exclusive:
-        await _locked.rows(tx, nums=bound(tx.dialect, nums))
+        await _locked.rows(tx, nums=nums)
 
 
 async def free_targets(tx: Tx, nums: Collection[int]) -> Collection[int]:
@@ -128,7 +117,7 @@ async def free_targets(tx: Tx, nums: Collection[int]) -> Collection[int]:
     """
     if not nums or tx.is_exclusive:
         return nums
-    return {num for (num,) in await _free.rows(tx, nums=bound(tx.dialect, nums))}
+    return {num for (num,) in await _free.rows(tx, nums=nums)}
 
 
 def head_of(num: ColumnElement[int]) -> ColumnElement[int]:
@@ -144,32 +133,13 @@ def head_of(num: ColumnElement[int]) -> ColumnElement[int]:
     return func.coalesce(again.scalar_subquery(), first.scalar_subquery())
 
 
-def _state(dialect: Dialect) -> Select[Any]:
-    rows, num = rows_of(dialect, "nums", NUMBER)
+def _state() -> Select[Any]:
+    rows, num = rows_of("nums", NUMBER)
     held = or_(
         _is_any(select(_c.seq).where(_c.target_num == num, holding)),
         _is_any(select(holds.c.task_seq).where(holds.c.target_num == num)),
     )
     return select(num, held, head_of(num)).select_from(rows)
-
-
-def _unblocked(dialect: Dialect) -> Select[Any]:
-    condition = is_among(dialect, _c.target_num, "nums", NUMBER)
-    return select(_c.seq).where(condition, _pending, text("(tasks.parked OR NOT tasks.blocked)"))
-
-
-def _blocking(dialect: Dialect, *, value: bool) -> ReturningUpdate[Any]:
-    return (
-        update(tasks)
-        .where(is_among(dialect, _c.seq, "seqs", NUMBER), _is_pending)
-        .values(_BLOCKED if value else _UNBLOCKED)
-        .returning(_c.lane, _c.limit_key)
-    )
-
-
-_BLOCKED = {"blocked": true(), "parked": false()}
-_UNBLOCKED = {"blocked": _c.limit_key.is_not(None), "parked": _c.limit_key.is_not(None)}
-"""What its target lets through may still have to wait for its limits: `gates.py` decides."""
 
 
 class Unblocked(NamedTuple):
@@ -181,20 +151,24 @@ class Unblocked(NamedTuple):
     """Those in which a task with limits came or went."""
 
 
-_states = Prepared(_state)
-_claimable = Prepared(_unblocked)
-_block = Prepared(partial(_blocking, value=True))
-_unblock = Prepared(partial(_blocking, value=False))
+_THOSE = update(tasks).where(is_among(_c.seq, "seqs"), _is_pending).returning(_c.lane, _c.limit_key)
+
+_states = Prepared(_state())
+_claimable = Prepared(
+    select(_c.seq).where(is_among(_c.target_num, "nums"), _pending, text("(tasks.parked OR NOT tasks.blocked)"))
+)
+_block = Prepared(_THOSE.values(blocked=true(), parked=false()))
+# What its target lets through may still have to wait for its limits: `gates.py` decides.
+_unblock = Prepared(_THOSE.values(blocked=_c.limit_key.is_not(None), parked=_c.limit_key.is_not(None)))
 
 
 async def reblock_targets(tx: Tx, nums: Collection[int]) -> Unblocked:
     """Set `blocked` of the pending tasks of these targets anew; return where tasks became claimable or changed."""
     if not nums:
         return Unblocked(set(), set())
-    among = bound(tx.dialect, nums)
-    states = await _states.rows(tx, nums=among)
+    states = await _states.rows(tx, nums=nums)
     wanted = {head for _num, held, head in states if head is not None and not held}
-    present = {seq for (seq,) in await _claimable.rows(tx, nums=among)}
+    present = {seq for (seq,) in await _claimable.rows(tx, nums=nums)}
     blocked = await _apply(tx, _block, present - wanted)
     free = await _apply(tx, _unblock, wanted - present)
     lines = {Line(lane, limit_key) for lane, limit_key in (*blocked, *free) if limit_key is not None}
@@ -203,15 +177,15 @@ async def reblock_targets(tx: Tx, nums: Collection[int]) -> Unblocked:
 
 async def _apply(tx: Tx, change: Prepared, seqs: Collection[int]) -> Rows:
     """Block or unblock pending tasks, and return their lanes and what they count against."""
-    return await change.rows(tx, seqs=bound(tx.dialect, seqs)) if seqs else ()
+    return await change.rows(tx, seqs=seqs) if seqs else ()
 
 
 async def targets_of(tx: Tx, seqs: Collection[int]) -> set[int]:
     """Return the numbers of the targets of those of the tasks that have one."""
     if not seqs:
         return set()
-    statement = select(_c.target_num).where(is_among(tx.dialect, _c.seq, "seqs", NUMBER), _c.target_num.is_not(None))
-    return set((await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})).scalars())
+    statement = select(_c.target_num).where(is_among(_c.seq, "seqs"), _c.target_num.is_not(None))
+    return set((await tx.connection.execute(statement, {"seqs": seqs})).scalars())
 
 
 async def reblock_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
@@ -221,7 +195,7 @@ async def reblock_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
     statement = (
         update(tasks)
         .where(
-            is_among(tx.dialect, _c.seq, "seqs", NUMBER),
+            is_among(_c.seq, "seqs"),
             _is_pending,
             _c.target_num.is_(None),
             _c.limit_key.is_(None),
@@ -230,5 +204,5 @@ async def reblock_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
         .values(blocked=keeps_waiting)
         .returning(_c.lane, _c.blocked)
     )
-    rows = await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})
+    rows = await tx.connection.execute(statement, {"seqs": seqs})
     return {lane for lane, blocked in rows if not blocked}
