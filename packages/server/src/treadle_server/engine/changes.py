@@ -15,6 +15,7 @@ from treadle_server.domain.limits import Limit
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.store.transaction.counts import CountKey
+from treadle_server.store.transaction.flush import LogLine
 from treadle_server.store.transaction.prune import Pruning
 from treadle_server.store.transaction.schedules import Tick
 
@@ -47,7 +48,7 @@ class Changes:
     new_holds: dict[tuple[int, int], Hold] = field(default_factory=dict)
     renewed_holds: dict[tuple[int, int], Hold] = field(default_factory=dict)
     gone_holds: set[tuple[int, int]] = field(default_factory=set)
-    logs: list[dict[str, Any]] = field(default_factory=list)
+    logs: list[LogLine] = field(default_factory=list)
     orphans: set[int] = field(default_factory=set)
     new_schedules: list[Schedule] = field(default_factory=list)
     changed_schedules: dict[str, Schedule] = field(default_factory=dict)

@@ -395,6 +395,4 @@ class UnitOfWork:
 
     def add_log(self, task: Task, run_id: int, line: int, at: datetime, level: str, message: str) -> None:
         """Keep a line that the task's code logged at `at`; `line` is its number, from `next_log_line`."""
-        self.changes.logs.append(
-            {"task_seq": task.seq, "run_id": run_id, "line": line, "at": at, "level": level, "message": message}
-        )
+        self.changes.logs.append((task.seq, run_id, line, at, level, message))

@@ -1,13 +1,7 @@
 """Tries whether the database can be written: a disk that is full still answers every read."""
 
-from functools import cache
-from typing import Any
-
-from sqlalchemy.dialects import postgresql, sqlite
-
 from treadle_server.services.base import EngineService
-from treadle_server.store.base import Dialect
-from treadle_server.store.tables import meta
+from treadle_server.store.transaction.rows import put_meta
 
 EVERY = 5.0
 """Seconds between tries."""
@@ -29,15 +23,7 @@ class Probe(EngineService):
         trouble = self._engine.trouble
         value = "x" * (AFTER_TROUBLE if trouble else 1)
         async with self._engine.store.write() as tx:
-            await tx.connection.execute(_put(tx.dialect), {"key": KEY, "value": value})
+            await put_meta(tx, KEY, value)
         if self._engine.trouble is trouble:
             self._engine.trouble = None
         return EVERY
-
-
-@cache
-def _put(dialect: Dialect) -> Any:
-    """Return what writes the row, whether it is there or not: two servers that start together both find none."""
-    module: Any = sqlite if dialect == "sqlite" else postgresql
-    statement = module.insert(meta)
-    return statement.on_conflict_do_update(index_elements=["key"], set_={"value": statement.excluded.value})

@@ -19,8 +19,8 @@ from treadle_server.services.relay import codec
 from treadle_server.services.relay.codec import Notice
 from treadle_server.services.relay.receiver import NoticeReceiver
 from treadle_server.services.relay.sender import NoticeSender
-from treadle_server.store.postgres import peers as stored
 from treadle_server.store.postgres.dedicated import Connect, DedicatedConnection
+from treadle_server.store.transaction import peers as stored
 
 log = logging.getLogger(__name__)
 

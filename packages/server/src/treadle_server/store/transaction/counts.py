@@ -5,16 +5,16 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 from sqlalchemy import Select, Subquery, delete, func, literal_column, select, union_all
-from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.tasks import Task
-from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import count_deltas, lane_counts, lanes
+from treadle_server.store.transaction.rows import insert_tuples
 
 CountKey = tuple[int, str, int]
 """Lane, status, and the priority of what is pending (0 for all else), as `count_key` gives them."""
@@ -39,14 +39,6 @@ def count_alike(tasks: Iterable[Task], before: Status) -> Counter[CountKey]:
         counts[count_key(lane, before, priority)] -= n
         counts[count_key(lane, status, priority)] += n
     return counts
-
-
-def _upsert(dialect: Dialect) -> Any:
-    module: Any = sqlite if dialect == "sqlite" else postgresql
-    statement = module.insert(lane_counts)
-    return statement.on_conflict_do_update(
-        index_elements=["lane", "status", "priority"], set_={"n": lane_counts.c.n + statement.excluded.n}
-    )
 
 
 _ADD = """
@@ -90,9 +82,9 @@ async def fold_counts(tx: Tx, most: int = 10_000) -> int:
         taken += 1
         key = (row.lane, row.status, row.priority)
         total[key] = total.get(key, 0) + row.n
-    rows = [{"lane": k[0], "status": k[1], "priority": k[2], "n": n} for k, n in sorted(total.items()) if n]
-    if rows:
-        await tx.connection.execute(_upsert("postgresql"), rows)
+    rows = [(*key, n) for key, n in sorted(total.items()) if n]
+    more = "ON CONFLICT (lane, status, priority) DO UPDATE SET n = lane_counts.n + excluded.n"
+    await insert_tuples(tx, lane_counts, ("lane", "status", "priority", "n"), rows, more)
     return taken
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple, cast
 
 import orjson
-from sqlalchemy import bindparam, delete, exists, insert, or_, select, text, update
+from sqlalchemy import bindparam, delete, exists, or_, select, text, update
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
@@ -23,6 +23,7 @@ from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import TO_TELL, flows, task_dependencies, task_specs, tasks
 from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
+from treadle_server.store.transaction.rows import insert_tuples
 
 _c = tasks.c
 _e = task_dependencies.c
@@ -178,24 +179,10 @@ _WAITING = frozenset({Status.BLOCKED, Status.PAUSED})
 # What is written
 
 
-_EDGE = "INSERT INTO task_dependencies (task_seq, needs_seq, met, places) VALUES (?, ?, ?, ?)"
-_PG_EDGE = (
-    "INSERT INTO task_dependencies (task_seq, needs_seq, met, places)"
-    " SELECT v.task_seq, v.needs_seq, v.met, v.places::jsonb"
-    " FROM unnest($1::bigint[], $2::bigint[], $3::bool[], $4::text[]) AS v (task_seq, needs_seq, met, places)"
-)
-
-
 async def insert_edges(tx: Tx, new: Sequence[Edge]) -> None:
     """Insert edges between tasks that are there: which task needs which, and under which names."""
-    if not new:
-        return
     rows = [(edge.task_seq, edge.needs_seq, edge.met, orjson.dumps(edge.places).decode()) for edge in new]
-    if isinstance(tx.connection, InlineConnection):
-        tx.connection.run_many(_EDGE, [(task, needs, int(met), places) for task, needs, met, places in rows])
-    else:
-        columns = tuple(list(column) for column in zip(*rows, strict=True))
-        await cast("DirectConnection", tx.connection).change(_PG_EDGE, columns)
+    await insert_tuples(tx, task_dependencies, ("task_seq", "needs_seq", "met", "places"), rows)
 
 
 async def update_edges(tx: Tx, met: dict[tuple[int, int], bool]) -> None:
@@ -245,8 +232,7 @@ async def flows_by_id(tx: Tx, ids: Collection[str]) -> dict[str, Flow]:
 
 async def insert_flows(tx: Tx, new: Sequence[Flow]) -> None:
     """Insert flows. Raises IntegrityError when one was made meanwhile."""
-    if new:
-        await tx.connection.execute(insert(flows), [flow._asdict() for flow in new])
+    await insert_tuples(tx, flows, Flow._fields, new)
 
 
 async def delete_empty_flows(tx: Tx, ids: Collection[str]) -> None:

@@ -6,15 +6,15 @@ there was none.
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
-
-from sqlalchemy import insert
-from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle_server.domain.failures import is_failed_without_run, is_failure, key_of, kind_of, place_of
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import failures
+from treadle_server.store.transaction.rows import insert_tuples
+
+_NAMES = ("task_seq", "run_id", "key", "at", "job_num", "room", "is_final", "kind", "place")
+_Row = tuple[int, int, int, datetime | None, int, str, bool, str, str]
 
 
 async def insert_failures(tx: Tx, ended: Iterable[tuple[Task, Run]]) -> None:
@@ -24,8 +24,7 @@ async def insert_failures(tx: Tx, ended: Iterable[tuple[Task, Run]]) -> None:
         for task, run in ended
         if is_failure(task, run)
     ]
-    if rows:
-        await tx.connection.execute(insert(failures), rows)
+    await insert_tuples(tx, failures, _NAMES, rows)
 
 
 async def insert_failed_without_run(tx: Tx, changed: Iterable[Task]) -> None:
@@ -35,20 +34,9 @@ async def insert_failed_without_run(tx: Tx, changed: Iterable[Task]) -> None:
         for task in changed
         if is_failed_without_run(task)
     ]
-    if rows:
-        dialect = postgresql if tx.connection.dialect.name == "postgresql" else sqlite
-        await tx.connection.execute(dialect.insert(failures).on_conflict_do_nothing(), rows)
+    await insert_tuples(tx, failures, _NAMES, rows, "ON CONFLICT DO NOTHING")
 
 
-def _row(task: Task, run_id: int, kind: str, place: str, at: datetime | None) -> dict[str, Any]:
-    return {
-        "task_seq": task.seq,
-        "run_id": run_id,
-        "key": key_of(kind, place),
-        "at": at,
-        "job_num": task.job_num,
-        "room": task.room,
-        "is_final": task.completed_at is not None,
-        "kind": kind,
-        "place": place,
-    }
+def _row(task: Task, run_id: int, kind: str, place: str, at: datetime | None) -> _Row:
+    is_final = task.completed_at is not None
+    return task.seq, run_id, key_of(kind, place), at, task.job_num, task.room, is_final, kind, place

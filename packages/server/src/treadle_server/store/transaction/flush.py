@@ -2,13 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from functools import cache, lru_cache
 from itertools import compress
 from operator import attrgetter, is_not
 from typing import Any, cast
 
-from sqlalchemy import Dialect, Update, bindparam, delete, insert, tuple_, update
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import Update, bindparam, delete, tuple_, update
 
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
@@ -29,8 +29,11 @@ from treadle_server.store.tables import (
 )
 from treadle_server.store.task_rows import SPEC, STATE
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.rows import insert_rows, update_rows
+from treadle_server.store.transaction.rows import insert_rows, insert_tuples, pg_array, pg_cast, update_rows
 from treadle_server.store.transaction.tags import insert_tags, update_tags
+
+LogLine = tuple[int, int, int, datetime, str, str]
+"""A task's number, its run, the line's own number, when it was logged, its level, and what it says."""
 
 task_values = attrgetter(*TASK_FIELDS)
 """All of a task's values, in the order of the columns; what an update is compared with."""
@@ -108,8 +111,8 @@ async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) 
     await update_tags(tx, retagged)
 
 
-_GUARDS = {"_seq": "bigint", "_status": "text", "_run": "int"}
-"""By what a row is found, and of which types it is."""
+_GUARDS = {"_seq": tasks.c.seq, "_status": tasks.c.status, "_run": tasks.c.run_id}
+"""By what a row is found."""
 
 
 @lru_cache(maxsize=MOST_TEXTS)
@@ -119,28 +122,20 @@ def _pg_update_of(shape: tuple[str, ...]) -> str:
     Rows written one by one took the driver and the backend 0.15 ms each, when a worker renewed what it holds, or when
     thousands went to sleep.
     """
-    kinds = _GUARDS | {name: _pg_kind(name) for name in shape}
-    arrays = ", ".join(f"${i}::{'text' if kind == 'JSONB' else kind}[]" for i, kind in enumerate(kinds.values(), 1))
-    sets = ", ".join(f"{name} = v.{name}{'::jsonb' if kinds[name] == 'JSONB' else ''}" for name in shape)
+    columns = _GUARDS | {name: tasks.c[name] for name in shape}
+    arrays = ", ".join(pg_array(column, i) for i, column in enumerate(columns.values(), 1))
+    sets = ", ".join(f"{name} = v.{name}{pg_cast(columns[name])}" for name in shape)
     # Names of columns only; every value is bound. Each row is looked up by its number (`hot.py` says why so).
     return (
-        f"UPDATE tasks SET {sets} FROM unnest({arrays}) AS v ({', '.join(kinds)})"  # noqa: S608
+        f"UPDATE tasks SET {sets} FROM unnest({arrays}) AS v ({', '.join(columns)})"  # noqa: S608
         " WHERE tasks.seq = ANY (ARRAY[v._seq]) AND tasks.status = v._status AND tasks.run_id = v._run"
     )
 
 
-def _pg_kind(name: str) -> str:
-    """Return the type of a task's column; that of a text without its length, which the column itself looks at."""
-    dialect: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    kind = tasks.c[name].type.compile(dialect=dialect)
-    return "text" if kind.startswith("VARCHAR") else kind
-
-
 async def insert_holds(tx: Tx, new: Collection[Hold]) -> None:
     """Insert holds. Raises IntegrityError when the target has one already."""
-    if new:
-        names = ("task_seq", "run_id", "worker_id", "target_num", "weight", "until", "slot_only")
-        await tx.connection.execute(insert(holds), [{name: getattr(hold, name) for name in names} for hold in new])
+    names = ("task_seq", "run_id", "worker_id", "target_num", "weight", "until", "slot_only")
+    await insert_rows(tx, holds, names, new)
 
 
 async def update_holds(tx: Tx, renewed: Collection[Hold]) -> None:
@@ -176,42 +171,23 @@ async def update_jobs(tx: Tx, changed: Collection[Job]) -> None:
 
 async def insert_schemas(tx: Tx, registered: Collection[Job], created_at: Any) -> None:
     """Keep the present schema of the jobs under its version, as registered at `created_at`."""
-    if registered:
-        rows = [
-            {"job_num": job.num, "version": job.schema_version, "schema": job.schema, "created_at": created_at}
-            for job in registered
-        ]
-        await tx.connection.execute(insert(job_schemas), rows)
+    rows = [(job.num, job.schema_version, job.schema, created_at) for job in registered]
+    await insert_tuples(tx, job_schemas, ("job_num", "version", "schema", "created_at"), rows)
 
 
 async def insert_lanes(tx: Tx, new: Collection[Lane]) -> None:
     """Insert lanes. Raises IntegrityError when one was made meanwhile."""
-    if new:
-        rows = [{"id": lane.id, "job_num": lane.job_num, "room": lane.room, "pool": lane.pool} for lane in new]
-        await tx.connection.execute(insert(lanes), rows)
-
-
-def _worker_row(worker: Worker) -> dict[str, Any]:
-    return {name: getattr(worker, name) for name in WORKER_FIELDS}
+    await insert_rows(tx, lanes, ("id", "job_num", "room", "pool"), new)
 
 
 async def insert_workers(tx: Tx, new: Collection[Worker]) -> None:
     """Insert workers, without the links to their jobs (`link`)."""
-    if new:
-        await tx.connection.execute(insert(workers), [_worker_row(worker) for worker in new])
-
-
-_WRITTEN = [name for name in WORKER_FIELDS if name != "id"]
-_UPDATE_WORKERS = (
-    update(workers).where(workers.c.id == bindparam("_id")).values({name: bindparam(name) for name in _WRITTEN})
-)
+    await insert_rows(tx, workers, WORKER_FIELDS, new)
 
 
 async def update_workers(tx: Tx, changed: Collection[Worker]) -> None:
     """Write every column of the workers, which are locked."""
-    if changed:
-        rows = [{"_id": worker.id} | {name: getattr(worker, name) for name in _WRITTEN} for worker in changed]
-        await tx.connection.execute(_UPDATE_WORKERS, rows)
+    await update_rows(tx, workers, WORKER_FIELDS, changed, key="id")
 
 
 async def delete_workers(tx: Tx, ids: Collection[WorkerId]) -> None:
@@ -222,9 +198,7 @@ async def delete_workers(tx: Tx, ids: Collection[WorkerId]) -> None:
 
 async def link(tx: Tx, pairs: Collection[tuple[WorkerId, int]]) -> None:
     """Link workers to jobs, each pair a worker's id and a job's number."""
-    if pairs:
-        rows = [{"worker_id": worker_id, "job_num": job_num} for worker_id, job_num in pairs]
-        await tx.connection.execute(insert(worker_jobs), rows)
+    await insert_tuples(tx, worker_jobs, ("worker_id", "job_num"), pairs)
 
 
 async def unlink_all(tx: Tx, ids: Collection[WorkerId]) -> None:
@@ -233,7 +207,6 @@ async def unlink_all(tx: Tx, ids: Collection[WorkerId]) -> None:
         await tx.connection.execute(delete(worker_jobs).where(worker_jobs.c.worker_id.in_(sorted(ids))))
 
 
-async def insert_logs(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert log lines: task_seq, run_id, line, at, level, message."""
-    if rows:
-        await tx.connection.execute(insert(task_logs), list(rows))
+async def insert_logs(tx: Tx, rows: Sequence[LogLine]) -> None:
+    """Insert log lines."""
+    await insert_tuples(tx, task_logs, ("task_seq", "run_id", "line", "at", "level", "message"), rows)

@@ -20,21 +20,20 @@ from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, cast
 
-from sqlalchemy import Dialect
-from sqlalchemy.dialects import postgresql
-
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Reason, Status
-from treadle_server.domain.tasks import Run, Task
+from treadle_server.domain.tasks import RUN_FIELDS, Run, Task
 from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.postgres.changes import Part
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import MOST_TEXTS, InlineConnection
+from treadle_server.store.tables import runs
 from treadle_server.store.task_rows import COLUMNS, SPEC
 from treadle_server.store.transaction.counts import apply_counts
 from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, counted, direct, part_of, postpone
 from treadle_server.store.transaction.promotions import sleepers_in, without
+from treadle_server.store.transaction.rows import insert_rows, pg_array, pg_cast, pg_kind
 from treadle_server.store.transaction.tags import insert_tags
 
 Moved = tuple[Task, int]
@@ -56,12 +55,6 @@ UPDATE tasks SET status = 'completed', version = v.column3, updated_at = ?, star
        progress = NULL, cancel_requested = 0, unfenced = 0, digest = v.column5
   FROM {rows} AS v WHERE seq = v.column1 AND version = v.column2 AND status IN ('claimed', 'running')
 """
-_RUN = """
-INSERT INTO runs (task_seq, run_id, status, reason, error, traceback, worker_id, usage, claimed_at, started_at,
-                  ended_at, digest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-
 _PG_CLAIM = """
 UPDATE tasks SET status = 'claimed', version = tasks.version + $7, updated_at = $5, run_id = tasks.run_id + 1,
        reason = nullif(tasks.reason, $8), worker_id = ($4::uuid[])[v.worker], claimed_at = $5, started_at = NULL,
@@ -83,13 +76,6 @@ UPDATE tasks SET status = 'completed', version = v.version, updated_at = $6,
   FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::bytea[]) AS v (seq, was, version, result, digest)
  WHERE tasks.seq = ANY (ARRAY[v.seq]) AND tasks.version = v.was AND tasks.status = ANY ($7::text[])
 """
-_PG_RUN = """
-INSERT INTO runs (task_seq, run_id, status, reason, error, traceback, worker_id, usage, claimed_at, started_at,
-                  ended_at, digest)
-SELECT * FROM unnest($1::bigint[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::uuid[],
-                     $8::float8[], $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::bytea[])
-"""
-
 
 _NEW = (
     "seq", "id", "job_num", "lane", "job_name", "room", "status", "priority", "due_at", "created_at", "updated_at",
@@ -206,14 +192,11 @@ def _sqlite_insert(table: str, own: tuple[str, ...], shared: tuple[str, ...]) ->
 @lru_cache(maxsize=MOST_TEXTS)
 def _pg_insert(table: str, own: tuple[str, ...], shared: tuple[str, ...]) -> str:
     """Return PostgreSQL's statement: a row for each place of the arrays of their own; the types are the columns'."""
-    dialect: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    kinds = {name: COLUMNS[name].type.compile(dialect=dialect) for name in (*own, *shared)}
-    sent = {name: "text" if kind == "JSONB" else kind for name, kind in kinds.items()}
-    arrays = ", ".join(f"${i}::{sent[name]}[]" for i, name in enumerate(own, 1))
+    arrays = ", ".join(pg_array(COLUMNS[name], i) for i, name in enumerate(own, 1))
     given = {name: f"v.{name}" for name in own}
-    given |= {name: f"${i}::{sent[name]}" for i, name in enumerate(shared, 1 + len(own))}
-    values = [f"{given[name]}::jsonb" if kind == "JSONB" else given[name] for name, kind in kinds.items()]
-    return f"{_insert_into(table, tuple(kinds), values)} FROM unnest({arrays}) AS v ({', '.join(own)})"
+    given |= {name: f"${i}::{pg_kind(COLUMNS[name])}" for i, name in enumerate(shared, 1 + len(own))}
+    values = [f"{value}{pg_cast(COLUMNS[name])}" for name, value in given.items()]
+    return f"{_insert_into(table, tuple(given), values)} FROM unnest({arrays}) AS v ({', '.join(own)})"
 
 
 async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = NO_COUNTS) -> None:
@@ -305,14 +288,7 @@ async def complete(tx: Tx, completed: Sequence[Moved], counts: Counts = NO_COUNT
 
 async def insert_runs(tx: Tx, ended: Sequence[Run]) -> None:
     """Keep runs that are over and that their tasks' rows don't tell: a row for each, with its outcome and times."""
-    if not ended:
-        return
-    if tx.dialect == "postgresql":
-        rows = [_run(run, run.claimed_at, run.started_at, run.ended_at) for run in ended]
-        await direct(tx).change(_PG_RUN, [list(column) for column in zip(*rows, strict=True)])
-        return
-    at = _shared()
-    _inline(tx).run_many(_RUN, [_run(run, at(run.claimed_at), at(run.started_at), at(run.ended_at)) for run in ended])
+    await insert_rows(tx, runs, RUN_FIELDS, ended)
 
 
 def _shared() -> Callable[[Any], Any]:
@@ -329,23 +305,6 @@ def _shared() -> Callable[[Any], Any]:
         return known[key]
 
     return at
-
-
-def _run(run: Run, claimed_at: Any, started_at: Any, ended_at: Any) -> tuple[Any, ...]:
-    return (
-        run.task_seq,
-        run.run_id,
-        str(run.status),
-        None if run.reason is None else str(run.reason),
-        run.error,
-        run.traceback,
-        run.worker_id,
-        run.usage,
-        claimed_at,
-        started_at,
-        ended_at,
-        run.digest,
-    )
 
 
 _value = attrgetter("value")

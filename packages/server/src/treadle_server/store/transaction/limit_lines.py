@@ -4,15 +4,15 @@ On PostgreSQL a row is looked up along an index, whatever the planner knows of t
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from treadle.wire.status import Status
 from treadle_server.domain.limits import BucketId, Line
 from treadle_server.store.base import Tx
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import InlineConnection
-from treadle_server.store.tables import IN_LINE
+from treadle_server.store.tables import IN_LINE, limit_lines
 from treadle_server.store.transaction.limit_rows import fetch
+from treadle_server.store.transaction.rows import insert_tuples
 
 
 class Waiting(NamedTuple):
@@ -158,17 +158,7 @@ async def lines_of(tx: Tx, seqs: Collection[int]) -> set[Line]:
 async def write_parked(tx: Tx, parked: Sequence[Parked]) -> None:
     """Note which lines wait of those that were called up, and for what."""
     rows = [(*p.line, p.bucket_id.bucket, p.bucket_id.num, p.first.rank, p.first.due_at, p.first.seq) for p in parked]
-    if not rows:
-        return
-    into = "INSERT INTO limit_lines (lane, limit_key, bucket, limit_num, rank, due_at, seq) {}"
-    if tx.dialect == "sqlite":
-        cast("InlineConnection", tx.connection).run_many(into.format("VALUES (?, ?, ?, ?, ?, ?, ?)"), rows)
-        return
-    kinds = ("bigint", "text", "bigint", "bigint", "int", "timestamptz", "bigint")
-    arrays = ", ".join(f"${i}::{kind}[]" for i, kind in enumerate(kinds, 1))
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    select = f"SELECT * FROM unnest({arrays})"  # noqa: S608 - numbers and kinds
-    await cast("DirectConnection", tx.connection).change(into.format(select), columns)
+    await insert_tuples(tx, limit_lines, ("lane", "limit_key", "bucket", "limit_num", "rank", "due_at", "seq"), rows)
 
 
 async def waiting_for(tx: Tx, buckets: Collection[int], most: int) -> tuple[dict[Line, int], set[int]]:

@@ -18,7 +18,9 @@ from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Rows
 from treadle_server.store.sqlite.rows import instant, micros
 from treadle_server.store.sqlite.writer import InlineConnection
+from treadle_server.store.tables import limit_tokens
 from treadle_server.store.transaction.postponed import postpone_beside
+from treadle_server.store.transaction.rows import insert_tuples, put_meta
 
 _KEY = 7421
 """The advisory lock under which servers decide about limits."""
@@ -71,12 +73,7 @@ async def read_set_by(tx: Tx) -> float:
 
 async def note_set_by(tx: Tx, seconds: float) -> None:
     """Note by how many seconds in all the store's clock was set; under the lock of the limits."""
-    text = "INSERT INTO meta (key, value) VALUES ({}, {}) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-    values = (_SET_BY, repr(seconds))
-    if isinstance(tx.connection, InlineConnection):
-        tx.connection.run_many(text.format("?", "?"), [values])
-    else:
-        await cast("DirectConnection", tx.connection).change(text.format("$1", "$2"), values)
+    await put_meta(tx, _SET_BY, repr(seconds))
 
 
 _COLUMNS = ", ".join(LIMIT_FIELDS)
@@ -154,25 +151,16 @@ _PG_TOKENS = "SELECT bucket, tokens, filled_at, opens_at FROM limit_tokens WHERE
 
 async def write_tokens(tx: Tx, buckets: dict[int, Bucket], now: datetime) -> None:
     """Write how many tokens each of the buckets has `now`, and when a line that waits for one may go on."""
-    if not buckets:
-        return
     rows = [
         (number, one.limit.num, one.tokens, one.filled_at or now, one.opens_at(now))
         for number, one in sorted(buckets.items())
     ]
-    if isinstance(tx.connection, InlineConnection):
-        written = [(*row[:3], micros(row[3]), _at(tx, row[4])) for row in rows]
-        tx.connection.run_many(_FILL.format("VALUES (?, ?, ?, ?, ?)"), written)
-        return
-    arrays = "SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::float8[], $4::timestamptz[], $5::timestamptz[])"
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    await cast("DirectConnection", tx.connection).change(_FILL.format(arrays), columns)
+    await insert_tuples(tx, limit_tokens, ("bucket", "limit_num", "tokens", "filled_at", "opens_at"), rows, _FILL)
 
 
 _FILL = """
-INSERT INTO limit_tokens (bucket, limit_num, tokens, filled_at, opens_at) {0}
-    ON CONFLICT (bucket) DO UPDATE SET tokens = excluded.tokens, filled_at = excluded.filled_at,
-                                       opens_at = excluded.opens_at
+ON CONFLICT (bucket)
+DO UPDATE SET tokens = excluded.tokens, filled_at = excluded.filled_at, opens_at = excluded.opens_at
 """
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import cast
 
 import orjson
 from sqlalchemy import delete, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle_server.domain.limits import APART, LIMIT_FIELDS, BucketId, Limit, number_of
 from treadle_server.store.base import Tx
@@ -15,6 +14,7 @@ from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import jobs, limit_lines, limit_tokens, limit_uses, limits, tasks
 from treadle_server.store.transaction.limit_rows import awaited_buckets, call_awaited, limits_by_num, lock_limits
+from treadle_server.store.transaction.rows import insert_rows
 
 LimitName = tuple[str, str]
 """A limit's room and name."""
@@ -57,9 +57,7 @@ def _names(defaults: str) -> set[str]:
     return {one["name"] for one in orjson.loads(defaults).get("limits") or ()}
 
 
-def _row(limit: Limit) -> dict[str, Any]:
-    return {name: getattr(limit, name) for name in LIMIT_FIELDS}
-
+_CHANGED = f"ON CONFLICT (num) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in LIMIT_FIELDS)}"
 
 MOST_AWAITED = 500
 """Buckets of changed limits about which the same transaction decides; later ones decide about the others."""
@@ -72,16 +70,13 @@ async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], 
     decides about limits until the commit: it would count by what they were.
     """
     await lock_limits(tx)
-    module: Any = sqlite if tx.dialect == "sqlite" else postgresql
     awaited: list[BucketId] = []
     changed = list(changed)
     before = {limit.num: limit for limit in await limits_by_num(tx, {limit.num for limit in changed})}
     for limit in changed:
         if limit.num in before:
             await _keep_tokens(tx, before[limit.num], limit, now)
-        row = _row(limit)
-        statement = module.insert(limits).values(row)
-        await tx.connection.execute(statement.on_conflict_do_update(index_elements=["num"], set_=row))
+        await insert_rows(tx, limits, LIMIT_FIELDS, [limit], _CHANGED)
         await call_awaited(tx, limit, now)
         awaited += await awaited_buckets(tx, limit.num, MOST_AWAITED)
     await _delete_limits(tx, gone)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import and_, exists, false, insert, or_, select, tuple_
+from sqlalchemy import and_, exists, false, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
@@ -12,7 +12,7 @@ from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
 from treadle_server.store.tables import jobs, schedule_ticks, schedules, tasks
 from treadle_server.store.transaction.owners import acts
-from treadle_server.store.transaction.rows import insert_rows, update_rows
+from treadle_server.store.transaction.rows import insert_rows, insert_tuples, update_rows
 
 _COLUMNS = [schedules.c[name] for name in SCHEDULE_FIELDS]
 _ACTIVE = and_(
@@ -86,9 +86,7 @@ async def update_schedules(tx: Tx, changed: Collection[Schedule]) -> None:
 
 async def insert_ticks(tx: Tx, ticks: Sequence[Tick]) -> None:
     """Note for which tick each task was made. Raises IntegrityError when another was made for one of them."""
-    if ticks:
-        names = ("schedule_id", "tick", "task_seq")
-        await tx.connection.execute(insert(schedule_ticks), [dict(zip(names, tick, strict=True)) for tick in ticks])
+    await insert_tuples(tx, schedule_ticks, ("schedule_id", "tick", "task_seq"), ticks)
 
 
 async def next_tick(

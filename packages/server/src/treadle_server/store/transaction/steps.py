@@ -8,10 +8,10 @@ from sqlalchemy import (
     Integer,
     Select,
     Table,
+    and_,
     bindparam,
     delete,
     func,
-    insert,
     select,
     text,
     update,
@@ -22,6 +22,7 @@ from treadle_server.domain.steps import MESSAGE_FIELDS, STEP_FIELDS, Message, Me
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import NUMBER, TEXT, is_among, is_same
 from treadle_server.store.tables import task_messages, task_steps
+from treadle_server.store.transaction.rows import insert_rows
 
 _KEY: Mapping[str, TypeEngine[Any]] = {"task_seq": NUMBER, "name": TEXT, "occurrence": Integer()}
 _PLACE: Mapping[str, TypeEngine[Any]] = {"task_seq": NUMBER, "number": Integer()}
@@ -39,15 +40,7 @@ def _by(table: Table, names: Sequence[str], key: Mapping[str, TypeEngine[Any]], 
     wanted = select(
         *(func.unnest(bindparam(name, type_=ARRAY(kind))).label(name) for name, kind in key.items())
     ).subquery("wanted")
-    return found.join_from(wanted, table, _all_same(table, wanted, key, tx))
-
-
-def _all_same(table: Table, wanted: Any, key: Collection[str], tx: Tx) -> Any:
-    conditions = [is_same(table.c[name], wanted.c[name]) for name in key]
-    result = conditions[0]
-    for condition in conditions[1:]:
-        result &= condition
-    return result
+    return found.join_from(wanted, table, and_(*(is_same(table.c[name], wanted.c[name]) for name in key)))
 
 
 async def _found(
@@ -76,9 +69,7 @@ async def steps_by_number(tx: Tx, places: Collection[tuple[int, int]]) -> list[S
 
 async def insert_steps(tx: Tx, new: Sequence[Step]) -> None:
     """Keep steps. Raises IntegrityError when one of the same name and occurrence is kept."""
-    if new:
-        rows = [{name: getattr(step, name) for name in STEP_FIELDS} for step in new]
-        await tx.connection.execute(insert(task_steps), rows)
+    await insert_rows(tx, task_steps, STEP_FIELDS, new)
 
 
 async def delete_steps(tx: Tx, first: Mapping[int, int]) -> None:
@@ -141,9 +132,7 @@ async def message_counts(tx: Tx, seqs: Collection[int]) -> dict[int, tuple[int, 
 
 async def insert_messages(tx: Tx, new: Sequence[Message]) -> None:
     """Insert messages, each under its task's number and its own."""
-    if new:
-        rows = [{name: getattr(message, name) for name in MESSAGE_FIELDS} for message in new]
-        await tx.connection.execute(insert(task_messages), rows)
+    await insert_rows(tx, task_messages, MESSAGE_FIELDS, new)
 
 
 async def take_messages(tx: Tx, taken: Sequence[Message]) -> None:

@@ -7,7 +7,6 @@ are. That two of them have the same is less likely than a wrong bit on a disk.
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from hashlib import blake2b
-from typing import cast
 
 from pydantic_core import from_json
 from sqlalchemy import delete
@@ -15,12 +14,8 @@ from sqlalchemy import delete
 from treadle.wire.tags import Entry, entries, wanted
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
-from treadle_server.store.postgres.connection import DirectConnection
-from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import task_tags
-
-_INSERT = "INSERT INTO task_tags (key, task_seq) VALUES (?, ?)"
-_PG_INSERT = "INSERT INTO task_tags (key, task_seq) SELECT * FROM unnest($1::bigint[], $2::bigint[])"
+from treadle_server.store.transaction.rows import insert_tuples
 
 
 def key_of(entry: Entry) -> int:
@@ -44,13 +39,7 @@ def _keys(tags: str) -> tuple[int, ...]:
 async def insert_tags(tx: Tx, tagged: Iterable[Task]) -> None:
     """Put the tags of tasks, which are there by now, into the index."""
     rows = [(key, task.seq) for task in tagged if task.tags is not None for key in _keys(task.tags)]
-    if not rows:
-        return
-    if tx.dialect == "sqlite":
-        cast("InlineConnection", tx.connection).run_many(_INSERT, rows)
-    else:
-        keys, seqs = zip(*rows, strict=True)
-        await cast("DirectConnection", tx.connection).change(_PG_INSERT, (list(keys), list(seqs)))
+    await insert_tuples(tx, task_tags, ("key", "task_seq"), rows)
 
 
 async def update_tags(tx: Tx, changed: Collection[Task]) -> None:

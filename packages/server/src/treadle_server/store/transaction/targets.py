@@ -13,7 +13,6 @@ from sqlalchemy import (
     bindparam,
     false,
     func,
-    insert,
     or_,
     select,
     text,
@@ -29,6 +28,7 @@ from treadle_server.store.bound_lists import NUMBER, TEXT, BoundList, is_among, 
 from treadle_server.store.prepared import Prepared, Rows
 from treadle_server.store.tables import HOLDING, holds, status_in, targets, tasks
 from treadle_server.store.transaction.allocate import allocate
+from treadle_server.store.transaction.rows import insert_tuples
 
 _c = tasks.c
 _pending = and_(_c.target_num.is_not(None), status_in(Status.PENDING))
@@ -92,8 +92,7 @@ async def number_targets(tx: Tx, names: Collection[TargetName]) -> dict[TargetNa
     missing = sorted(set(names) - found.keys())
     if missing:
         made = dict(zip(missing, await allocate(tx, "target_num", len(missing)), strict=True))
-        new = [{"num": num, "room": room, "name": name} for (room, name), num in made.items()]
-        await tx.connection.execute(insert(targets), new)
+        await insert_tuples(tx, targets, ("room", "name", "num"), [(*name, num) for name, num in made.items()])
         found |= made
     return found
 

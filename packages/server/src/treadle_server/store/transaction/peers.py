@@ -1,14 +1,13 @@
 """The servers that share a database: how many notices each has sent, and whether it wants each transition."""
 
 from datetime import datetime
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Executable, bindparam, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import bindparam, delete, select
 
-from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.base import Tx
 from treadle_server.store.tables import servers
+from treadle_server.store.transaction.rows import insert_tuples
 
 
 class Peer(NamedTuple):
@@ -19,17 +18,10 @@ class Peer(NamedTuple):
     wants_each: bool
 
 
-@cache
-def _shown(dialect: Dialect) -> Executable:
-    module: Any = sqlite if dialect == "sqlite" else postgresql
-    names = ("id", "started_at", "said", "wants_each", "seen_at")
-    statement = module.insert(servers).values({name: bindparam(name) for name in names})
-    news = {name: statement.excluded[name] for name in ("said", "wants_each", "seen_at")}
-    shown: Executable = statement.on_conflict_do_update(index_elements=["id"], set_=news)
-    return shown
-
-
 _SEEN = select(servers.c.id, servers.c.said, servers.c.wants_each).where(servers.c.seen_at > bindparam("since"))
+_AGAIN = """
+ON CONFLICT (id) DO UPDATE SET said = excluded.said, wants_each = excluded.wants_each, seen_at = excluded.seen_at
+"""
 _UNSEEN = delete(servers).where(servers.c.seen_at < bindparam("before"))
 
 
@@ -38,7 +30,8 @@ async def show(tx: Tx, peer: Peer, now: datetime) -> None:
     if tx.dialect == "postgresql":
         # Lost in a crash it is written again within a second.
         await tx.connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
-    await tx.connection.execute(_shown(tx.dialect), {**peer._asdict(), "started_at": now, "seen_at": now})
+    names = (*Peer._fields, "started_at", "seen_at")
+    await insert_tuples(tx, servers, names, [(*peer, now, now)], _AGAIN)
 
 
 async def seen(tx: Tx, since: datetime) -> list[Peer]:
