@@ -162,8 +162,13 @@ OUT_OF_ORDER = {
     "53300": "too many connections",
     "57P01": "admin shutdown",
     "58030": "input/output error",
+    "25006": "read-only transaction",
+    "3F000": "invalid schema name",
+    "42501": "insufficient privilege",
+    "55P03": "lock not available",
+    "XX001": "data corrupted",
 }
-"""States with which PostgreSQL says that it can't answer now."""
+"""States with which PostgreSQL says that it can't answer now, or may not, as it is set up."""
 
 
 @pytest.mark.postgres

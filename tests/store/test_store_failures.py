@@ -1,9 +1,15 @@
 """What the store says of a database that fails: in a line, with what to do."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import asyncpg
 import pytest
 from sqlalchemy import text
 
 from treadle_server.errors import StoreUnavailable
+from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.store import SqlStore
 
 pytestmark = pytest.mark.anyio
@@ -27,5 +33,70 @@ async def test_a_full_disk_of_postgresql_is_told_as_one_of_sqlite_is(postgres_da
     with pytest.raises(StoreUnavailable, match=TOLD):
         async with store.read() as connection:
             await connection.execute(FULL)
+
+    await store.close()
+
+
+@pytest.mark.postgres
+async def test_what_only_reads_and_is_broken_off_for_another_can_be_tried_again(postgres_database: str) -> None:
+    """As where everything is serializable, or a standby replays what a reader still looks at."""
+    store = SqlStore(postgres_database)
+    await store.open()
+
+    for state in ("40001", "40P01"):
+        with pytest.raises(StoreUnavailable, match=r"nothing was changed, try again$"):
+            async with store.read() as connection:
+                await connection.execute(text(f"DO $$ BEGIN RAISE SQLSTATE '{state}'; END $$"))
+
+    await store.close()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("default_transaction_read_only = on", "the database takes no writes"),
+        ("search_path = nowhere", "no schema to make tables in"),
+    ],
+)
+async def test_a_start_in_a_database_that_is_set_up_otherwise_says_what_to_look_at(
+    old_url: str, setting: str, said: str
+) -> None:
+    connection = await asyncpg.connect(old_url)
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f'ALTER DATABASE "{name}" SET {setting}')
+    await connection.close()
+    store = SqlStore(old_url)
+
+    with pytest.raises(StoreUnavailable, match=said):
+        await store.open()
+
+    await store.close()
+
+
+async def test_a_damaged_file_is_said_to_be_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "treadle.db"
+    store = SqlStore(f"sqlite:///{path}")
+    await store.open()
+    await store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        [(page,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'lane_counts'")
+        [(size,)] = connection.execute("PRAGMA page_size")
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    store = SqlStore(f"sqlite:///{path}")
+    await store.open()
+
+    with pytest.raises(StoreUnavailable, match=r"^the database is damaged: .* restore the backup"):
+        async with store.write() as tx:
+            assert isinstance(tx.connection, InlineConnection)
+            tx.connection.fetch("SELECT * FROM lane_counts")
+    with pytest.raises(StoreUnavailable, match=r"^the database is damaged"):
+        async with store.read() as reading:
+            await reading.execute(text("SELECT * FROM lane_counts"))
+    async with store.read() as reading:
+        assert (await reading.execute(text("SELECT count(*) FROM tasks"))).scalar_one() == 0
 
     await store.close()

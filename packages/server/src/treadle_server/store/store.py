@@ -36,9 +36,16 @@ _BROKEN_OFF = frozenset({"40001", "40P01"})
 """PostgreSQL's serialization_failure and deadlock_detected."""
 
 
-_OUT_OF_ORDER = frozenset({"08", "28", "3D", "53", "57", "58"})
+_OUT_OF_ORDER = frozenset({"08", "28", "3D", "53", "57", "58", "XX"})
 """Classes of PostgreSQL's states: connection lost, user refused, no such database, out of resources, operator's
-intervention, error of the system."""
+intervention, error of the system, and of its own, such as damaged data."""
+
+_REFUSED = frozenset({"25006", "3F000", "42501", "55P03"})
+"""PostgreSQL's read_only_sql_transaction, invalid_schema_name, insufficient_privilege and lock_not_available: what its
+operator has set up, or another session does, and nothing was done."""
+
+_BROKEN = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
+"""SQLite's codes of errors that are none of the operation's."""
 
 
 def _state(error: DBAPIError) -> str:
@@ -55,8 +62,14 @@ def _explained(error: BaseException) -> StoreUnavailable | None:
     if isinstance(error, OperationalError | InterfaceError | PoolTimeout | OSError):
         # OSError: nobody listens there, or its socket's file is gone.
         return _unavailable(error)
+    if isinstance(error, sqlite3.DatabaseError):  # what the writer asks of the driver itself
+        return _unavailable(error) if _code(error) in _BROKEN else None
     is_down = isinstance(error, DBAPIError) and (
-        error.connection_invalidated or _state(error)[:2] in _OUT_OF_ORDER or _code(error) == sqlite3.SQLITE_NOTADB
+        error.connection_invalidated
+        or _state(error)[:2] in _OUT_OF_ORDER
+        # Of what only reads, which nothing does anew by itself.
+        or _state(error) in _REFUSED | _BROKEN_OFF
+        or _code(error) in _BROKEN
     )
     return _unavailable(error) if is_down else None
 
@@ -77,6 +90,8 @@ _COLLISIONS_TOLD = Translated(_collision)
 
 _FULL = "the database's disk is full: make room on it"
 
+_DAMAGED = "the database is damaged: stop the server, look at its disk, and restore the backup"
+
 _ADVICE = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_BUSY: "another process keeps the database locked: end it, or wait for it",
@@ -84,8 +99,16 @@ _ADVICE = {
     sqlite3.SQLITE_IOERR: "the database's disk can't be read or written: look at it, and whether it is full",
     sqlite3.SQLITE_CANTOPEN: "the database's file can't be opened: look at its path, and at the permissions there",
     sqlite3.SQLITE_NOTADB: "the database's file is none of SQLite's: look at its path",
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_READONLY: "the database may not be written: look at the permissions of its file and directory",
+    "25006": "the database takes no writes: it is a standby, or default_transaction_read_only is set",
+    "3F000": "the database has no schema to make tables in: look at its search_path, and at the role's",
+    "42501": "the role may not do in the database what is needed: make it the owner of the database or its schema",
     "53100": _FULL,
+    "55P03": "another session keeps a table of the database locked: pg_locks and pg_stat_activity say which; end it,"
+    " or wait for it",
+    "XX001": _DAMAGED,
+    "XX002": "an index of the database is damaged: REINDEX DATABASE makes it anew; look at its disk",
 }
 """What to do, by SQLite's primary code or PostgreSQL's state."""
 
@@ -97,7 +120,7 @@ def _unavailable(error: BaseException) -> StoreUnavailable:
     # PostgreSQL's details and hints are lines of their own behind it: a log has one for each event.
     shown = str(cause).partition("\n")[0] or type(cause).__name__
     # A connection that broke after it was asked to commit: what is sent again with the same id is done once.
-    is_unknown = getattr(error, "statement", None) == "COMMIT"
+    is_unknown = getattr(error, "statement", None) == "COMMIT" and state not in _REFUSED
     done = "whether it was done is not known" if is_unknown else "nothing was changed"
     return StoreUnavailable(f"{what} ({shown}); {done}, try again", retry_after=RETRY_AFTER)
 
