@@ -10,13 +10,17 @@ import sqlalchemy as sa
 
 from tests.stores import opened
 from treadle_server.errors import StoreUnavailable
+from treadle_server.store import connections
 from treadle_server.store.connections import WRITING
-from treadle_server.store.postgres import exclusive
-from treadle_server.store.postgres.exclusive import KEY, LOCK
+from treadle_server.store.postgres import exclusive, writer
+from treadle_server.store.postgres.exclusive import KEY, LOCK, ExclusiveWriter
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import meta
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
+
+PATIENCE = 20.0
+"""Seconds within which a loaded machine does what takes milliseconds."""
 
 NUMBER = sa.select(meta.c.value).where(meta.c.key == "number")
 
@@ -46,11 +50,49 @@ async def test_who_finds_the_lock_kept_for_too_long_says_what_to_do(
             with pytest.raises(StoreUnavailable, match="one of them migrates it, or a transaction hangs"):
                 await store.open()
 
+        # A migration follows, and waits for its own locks as long as it must.
+        async with holder.transaction():
+            await ExclusiveWriter().join(holder)
+            assert await holder.fetchval("SHOW lock_timeout") == "0"
         await store.open()
         async with store.write() as tx:
-            assert (await tx.connection.execute(sa.text("SHOW lock_timeout"))).scalar_one() == "0"
+            found = (await tx.connection.execute(sa.text("SHOW lock_timeout"))).scalar_one()
+            assert found == WRITING["lock_timeout"]
     finally:
         await holder.close()
+        await store.close()
+
+
+COUNT = sa.text("SELECT count(*) FROM tasks")
+
+LOCKED = r"another session keeps locked .* pg_locks .* nothing was changed, try again$"
+
+
+@pytest.mark.parametrize("is_pooled", [False, True], ids=["direct", "pooled"])
+async def test_who_keeps_a_table_locked_is_waited_for_and_then_told_of_t8(
+    postgres_database: str, monkeypatch: pytest.MonkeyPatch, is_pooled: bool
+) -> None:
+    """A transaction that somebody left open in psql: batches waited behind it for ever, and said nothing."""
+    for settings in (connections._READING, connections._POSTGRES, WRITING):
+        assert settings["lock_timeout"] == "15s"
+        monkeypatch.setitem(settings, "lock_timeout", "100ms")
+    monkeypatch.setattr(writer, "BEGIN_POOLED", writer.BEGIN_POOLED.replace("15s", "100ms"))
+    store, stranger = SqlStore(postgres_database, is_pooled=is_pooled), await asyncpg.connect(postgres_database)
+    await store.open()
+    try:
+        async with stranger.transaction(), asyncio.timeout(PATIENCE):
+            await stranger.execute("LOCK TABLE tasks")
+            with pytest.raises(StoreUnavailable, match=LOCKED):
+                async with store.read() as connection:
+                    await connection.execute(COUNT)
+            with pytest.raises(StoreUnavailable, match=LOCKED):
+                async with store.write() as tx:
+                    await tx.connection.execute(COUNT)
+
+        async with store.write() as tx:
+            await tx.connection.execute(COUNT)
+    finally:
+        await stranger.close()
         await store.close()
 
 
@@ -139,8 +181,6 @@ async def test_a_writer_that_stands_still_in_a_transaction_is_cut_off_g11(stores
 
 
 async def test_who_believes_too_much_without_end_says_so(stores, monkeypatch) -> None:
-    from treadle_server.store.postgres.exclusive import ExclusiveWriter
-
     async def learns_nothing(*_: object) -> None: ...
 
     await stores[0].seek_exclusive()

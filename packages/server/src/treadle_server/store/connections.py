@@ -214,7 +214,11 @@ def _configure(pragmas: tuple[str, ...], connection: Any, _record: Any) -> None:
 
 
 _NAME = "application_name"
-_POSTGRES = {"jit": "off", "enable_seqscan": "off", _NAME: "treadle"}
+_LOCKED = {"lock_timeout": "15s"}
+"""Who keeps a table locked for longer is named, as on SQLite: a transaction that a stranger left open held up every
+batch behind it for ever, and nothing told of it. A server that stands still in one is cut off sooner, see `WRITING`."""
+
+_POSTGRES = {"jit": "off", "enable_seqscan": "off", _NAME: "treadle", **_LOCKED}
 """The JIT costs more than it gives for statements that are this short. After a burst the planner knows nothing of the
 table yet: it would read all of it for a page that an index has in order."""
 
@@ -230,6 +234,7 @@ WRITING = {
     "enable_mergejoin": "off",
     "enable_bitmapscan": "off",
     "plan_cache_mode": "force_generic_plan",
+    **_LOCKED,
 }
 """Plans of the writer's statements must not depend on statistics, which a table lacks after a burst: they go from what
 they are given along an index. Without these a claim of 120 tasks took 7.3 ms in a fresh table, with them 4.0. A server

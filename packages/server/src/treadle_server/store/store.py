@@ -105,8 +105,8 @@ _ADVICE = {
     "3F000": "the database has no schema to make tables in: look at its search_path, and at the role's",
     "42501": "the role may not do in the database what is needed: make it the owner of the database or its schema",
     "53100": _FULL,
-    "55P03": "another session keeps a table of the database locked: pg_locks and pg_stat_activity say which; end it,"
-    " or wait for it",
+    "55P03": "another session keeps locked in the database what is needed: pg_locks and pg_stat_activity say which; end"
+    " it, or wait for it",
     "XX001": _DAMAGED,
     "XX002": "an index of the database is damaged: REINDEX DATABASE makes it anew; look at its disk",
 }

@@ -96,7 +96,7 @@ class ExclusiveWriter:
         except asyncpg.LockNotAvailableError:
             raise StoreUnavailable(HELD, retry_after=1) from None
         # A migration, which may follow, waits for its own locks as long as it must.
-        await driver.execute("SET LOCAL lock_timeout = DEFAULT")
+        await driver.execute("SET LOCAL lock_timeout = 0")
         if await driver.fetchval("SELECT to_regclass('meta') IS NOT NULL"):
             await driver.execute(_SET, KEY, NOBODY)
 
