@@ -44,6 +44,13 @@ def test_connections_that_are_nearly_all_taken_are_found(examined: Examine, monk
     assert any("connections are taken" in one.detail and one.grade == "warn" for one in examined()["database"])
 
 
+def test_an_encoding_that_can_not_keep_every_text_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any("encoding" in one.detail for one in examined()["database"])
+    monkeypatch.setattr(postgres, "ENCODING", "LATIN1")
+
+    assert any("its encoding is UTF8" in one.detail and one.grade == "fail" for one in examined()["database"])
+
+
 def test_a_clock_that_differs_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "SKEW", -1.0)
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from datetime import UTC, datetime
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -17,6 +18,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 from uuid_utils import uuid7
 
+from tests.conftest import _database_of, _execute
 from treadle_server.errors import ValidationFailed
 from treadle_server.store.connections import parse_url
 from treadle_server.store.migrations import config_for
@@ -212,6 +214,20 @@ async def test_another_programs_database_is_refused_and_nothing_of_it_changed(
     async with engine.connect() as connection:
         assert await connection.run_sync(lambda sync: sa.inspect(sync).get_table_names()) == before
     await engine.dispose()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+async def test_a_database_whose_encoding_can_not_keep_every_text_is_not_begun(postgres_url: str, encoding: str) -> None:
+    """A submit with other letters than its own was an internal error."""
+    name = f"treadle_test_{uuid4().hex[:12]}"
+    await _execute(postgres_url, f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+    url = _database_of(postgres_url, name)
+    try:
+        with pytest.raises(ValidationFailed, match=f"encoding is {encoding}.* ENCODING 'UTF8' TEMPLATE template0"):
+            await _open_once(url)
+    finally:
+        await _execute(postgres_url, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 async def _open_once(url: str) -> None:

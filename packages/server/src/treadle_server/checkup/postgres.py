@@ -7,6 +7,7 @@ from sqlalchemy import Connection, text
 
 from treadle.wire.findings import Finding
 from treadle_server.checkup import disk
+from treadle_server.store.migrations import ENCODING
 
 OLDEST = 150_000
 """The oldest version that its makers still mend, as PostgreSQL writes it."""
@@ -33,6 +34,9 @@ def look(connection: Connection) -> list[Finding]:
         if _show(connection, setting) == bad:
             found.append(Finding("database", "fail", f"{setting} is {bad}: {means}",
                                  f"set {setting} = on, for the server, the database and the role"))  # fmt: skip
+    if (encoding := _show(connection, "server_encoding")) != ENCODING:
+        found.append(Finding("database", "fail", f"its encoding is {encoding}: tasks whose text that can't keep fail",
+                             f"`treadle copy` it into one with ENCODING '{ENCODING}'"))  # fmt: skip
     if connection.execute(text("SELECT pg_is_in_recovery()")).scalar_one():
         found.append(Finding("database", "fail", "it is a standby, which takes no writes",
                              "name the primary, or all hosts with target_session_attrs=read-write"))  # fmt: skip

@@ -86,7 +86,9 @@ def refusal(connection: Connection, found: list[str]) -> DatabaseIsNewer | Valid
     if not found:
         is_file = connection.dialect.name == "sqlite"
         others = {name for name in there if not name.startswith("_")} if is_file else there & set(metadata.tables)
-        return ValidationFailed(_STRANGE.format("no revision of Treadle's")) if others else None
+        if others:
+            return ValidationFailed(_STRANGE.format("no revision of Treadle's"))
+        return None if is_file else _ill_encoded(connection)
     unknown = ", ".join(revision for revision in found if revision not in REVISIONS)
     if not there >= _FIRST:
         return ValidationFailed(_STRANGE.format(f"the revision {', '.join(found)} of another program"))
@@ -100,6 +102,21 @@ _STRANGE = (
     "the database has tables, and {}: give Treadle a database of its own, or restore the backup if it was Treadle's;"
     " nothing was changed"
 )
+
+
+def _ill_encoded(connection: Connection) -> ValidationFailed | None:
+    """Return why an empty database of PostgreSQL's can't be Treadle's: it would refuse what people write."""
+    encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+    if encoding == ENCODING:
+        return None
+    return ValidationFailed(
+        f"the database's encoding is {encoding}, which can't keep every text: make one with CREATE DATABASE …"
+        f" ENCODING '{ENCODING}' TEMPLATE template0"
+    )
+
+
+ENCODING = "UTF8"
+"""PostgreSQL: what a database's text is kept in. One of before this was looked at goes on with what it can keep."""
 
 
 def newer_than_known(revision: str) -> str:
