@@ -25,9 +25,9 @@ PROGRAM = "from treadle import Worker; from tests.worker.jobs import double; Wor
 
 
 @contextmanager
-def without_files(environment: dict[str, str], *words: str) -> Iterator[None]:
+def without_files(environment: dict[str, str], *words: str, files: str = "<&- >&- 2>&-") -> Iterator[None]:
     """Run Python with all three closed during the block; then it is told to end, and must end well."""
-    command = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', sys.executable, "-c", *words]
+    command = ["sh", "-c", f'exec "$0" "$@" {files}', sys.executable, "-c", *words]
     process = subprocess.Popen(command, cwd=ROOT, env=os.environ | environment)
     try:
         yield
@@ -47,15 +47,40 @@ async def test_a_worker_without_standard_files_works_and_ends_well(
         assert await (await client.submit(double.bind(2))).result(timeout=60) == 4
 
 
+@pytest.fixture
+def served(tmp_path: Path) -> dict[str, str]:
+    """The environment of a server of its own."""
+    return {"TREADLE_DATA_DIR": str(tmp_path), "TREADLE_PORT": str(free_port())}
+
+
+def is_well(served: dict[str, str]) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{served['TREADLE_PORT']}/healthz").is_success
+    except httpx.TransportError:
+        return False
+
+
 @pytest.mark.inside  # the server is of the environment that has the tests
-def test_a_server_without_standard_files_serves_and_ends_well(tmp_path: Path) -> None:
-    port = free_port()
+def test_a_server_without_standard_files_serves_and_ends_well(served: dict[str, str]) -> None:
+    with without_files(served, COMMAND, "server"):
+        look_until(lambda: is_well(served))
 
-    def is_well() -> bool:
-        try:
-            return httpx.get(f"http://127.0.0.1:{port}/healthz").is_success
-        except httpx.TransportError:
-            return False
 
-    with without_files({"TREADLE_DATA_DIR": str(tmp_path), "TREADLE_PORT": str(port)}, COMMAND, "server"):
-        look_until(is_well)
+@pytest.mark.inside
+@pytest.mark.parametrize("output", ["/dev/full", "unread"])
+def test_a_server_whose_output_can_not_be_written_serves_and_ends_well(
+    served: dict[str, str], tmp_path: Path, output: str
+) -> None:
+    """Its log's disk is full, or nobody reads it: it ended with a traceback, and came up at no restart."""
+    log, said = tmp_path / "log", tmp_path / output
+    if output == "unread":
+        os.mkfifo(said)
+        reading = os.open(said, os.O_RDONLY | os.O_NONBLOCK)
+
+    with without_files(served, COMMAND, "server", files=f'>"{said}" 2>"{log}"'):
+        look_until(log.exists)
+        if output == "unread":
+            os.close(reading)
+        look_until(lambda: "the output can't be written" in log.read_text())
+        look_until(lambda: is_well(served))
+    assert "Traceback" not in log.read_text()

@@ -171,6 +171,27 @@ async def _serve(settings: Any) -> None:
 
 
 def _say_hello(settings: Any, url: str) -> None:
+    """Say where tasks are served; where that can't be written, as on a full disk, they are served all the same."""
+    import logging
+
+    try:
+        _say_where(settings, url)
+    except OSError as error:
+        logging.getLogger(__name__).warning("the output can't be written (%s): the server runs without", error.strerror)
+        _drop_output()
+
+
+def _drop_output() -> None:
+    """Have what is still buffered be written nowhere: at its end Python would complain of it."""
+    import os
+    import sys
+
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _say_where(settings: Any, url: str) -> None:
     from treadle_server.store.connections import parse_url, shown
 
     _say(f"Treadle serves {url}")
