@@ -311,6 +311,30 @@ def test_places_are_counted_down_again():
     assert (dict(entry._of_address), dict(entry._strangers), dict(entry._strangers_of)) == ({}, {}, {})
 
 
+def test_connections_that_are_all_taken_are_told_with_what_bounds_them(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    """Workers were told to come again, and whoever runs the server nothing."""
+
+    def told_by(entry: connection_limits.ConnectionLimits, *addresses: str) -> list[str]:
+        caplog.clear()
+        for address in addresses:
+            entry.enter(Fake(entry, address))
+        return [line.getMessage() for line in caplog.records]
+
+    of_address = told_by(connection_limits.ConnectionLimits(9, 1), "192.0.2.1", "192.0.2.1")
+    of_all = told_by(connection_limits.ConnectionLimits(1, 1), "192.0.2.1", "192.0.2.2")
+    monkeypatch.setattr(connection_limits, "_descriptors", lambda: 1)
+    of_files = told_by(connection_limits.ConnectionLimits(9, 1), "192.0.2.1", "192.0.2.2")
+
+    [[one], [other], [another]] = of_address, of_all, of_files
+    assert "all 1 connections of 192.0.2.1 are taken" in one
+    assert "TREADLE_MAX_CONNECTIONS_PER_ADDRESS allows more" in one
+    assert "all 1 connections are taken" in other
+    assert "TREADLE_MAX_CONNECTIONS allows more" in other
+    assert "LimitNOFILE" in another
+
+
 async def test_a_session_outlives_the_time_that_a_header_has(served: Served, monkeypatch: pytest.MonkeyPatch):
     """The connection became a socket: nothing of HTTP is waited for on it any more."""
     monkeypatch.setattr(connections, "HEADER_SECONDS", 0.05)

@@ -1,5 +1,6 @@
 """How many connections the server has, in all and of one address, and which of them have shown no token yet."""
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
@@ -9,6 +10,10 @@ try:
     import resource
 except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]
+
+log = logging.getLogger(__name__)
+
+_TAKEN = "all %d connections%s are taken: who comes has the place of one without a token, or none; %s allows more"
 
 MOST_RESERVED = 128
 """File descriptors that are kept for the database, files and processes; half of them where there are few."""
@@ -33,6 +38,7 @@ class ConnectionLimits:
     def __init__(self, most: int, most_of_address: int, proxies: Sequence[str] = ()) -> None:
         """`proxies` are networks whose addresses speak for many others: they have no bound of their own."""
         self._most = min(most, _descriptors())
+        self._allowing = "TREADLE_MAX_CONNECTIONS" if self._most == most else "the limit of open files (LimitNOFILE)"
         self._most_of_address = most_of_address or self._most
         self._proxies = [ip_network(proxy) for proxy in proxies]
         self._of_address: Counter[str] = Counter()
@@ -44,11 +50,14 @@ class ConnectionLimits:
     def enter(self, connection: Connection) -> bool:
         """Count a connection, which is a stranger's; return False when there is no place for it."""
         address = connection.address
-        is_full = self._of_address[address] >= self._most_of_address and not self._is_proxy(address)
-        if is_full and not self._drop_one(self._strangers_of.get(address, {})):
-            return False
-        if self._count >= self._most and not self._drop_one(self._strangers):
-            return False
+        if self._of_address[address] >= self._most_of_address and not self._is_proxy(address):
+            log.warning(_TAKEN, self._most_of_address, f" of {address}", "TREADLE_MAX_CONNECTIONS_PER_ADDRESS")
+            if not self._drop_one(self._strangers_of.get(address, {})):
+                return False
+        if self._count >= self._most:
+            log.warning(_TAKEN, self._most, "", self._allowing)
+            if not self._drop_one(self._strangers):
+                return False
         self._count += 1
         self._of_address[address] += 1
         self._strangers[connection] = self._strangers_of[address][connection] = None
