@@ -1,6 +1,7 @@
 """Which outcomes are owed to which webhook: in the transaction of the outcome, and only where one wants it (E12)."""
 
 import asyncio
+import itertools
 from datetime import timedelta
 
 import pytest
@@ -9,10 +10,11 @@ import sqlalchemy as sa
 from tests.retention.conftest import ended
 from tests.webhooks.conftest import hook, outbox
 from treadle.wire.status import Reason, Status
-from treadle_server.engine import applying
+from treadle_server.engine import applying, hooks
 from treadle_server.engine.commands import ExpireLeases, MissDeadlines, ReportMany, RunReport
 from treadle_server.store import tables
 from treadle_server.store.base import LostUpdate
+from treadle_server.store.transaction import webhooks
 
 pytestmark = pytest.mark.anyio
 
@@ -205,3 +207,32 @@ async def test_outcomes_of_one_commit_are_each_owed_to_each_webhook_e12_e11(shop
 
     rows = await outbox(shop.engine)
     assert (len(rows), len({row.id for row in rows}), len({row.task_seq for row in rows})) == (60, 60, 20)
+
+
+async def test_outcomes_that_owe_many_deliveries_let_others_have_their_turn_n3_e12(shop, monkeypatch) -> None:
+    """A bulk action on 500 tasks of a room with a hundred webhooks held the loop for a second."""
+    monkeypatch.setattr(hooks, "AT_ONCE", 5, raising=False)
+    turns, seen = itertools.count(), []
+    put_in = webhooks.put_in
+
+    async def noted(tx, owed) -> None:
+        seen.append((len(owed), next(turns)))
+        await put_in(tx, owed)
+
+    async def others() -> None:
+        while True:
+            await asyncio.sleep(0)
+            next(turns)
+
+    monkeypatch.setattr(webhooks, "put_in", noted)
+    for _ in range(3):
+        await hook(shop.engine, "http://x")
+    tasks = await shop.submit(20)
+
+    going = asyncio.create_task(others())
+    await asyncio.gather(*(shop.steer(task, "cancel") for task in tasks))
+    going.cancel()
+
+    assert [size for size, _ in seen] == [5] * 12
+    assert all(after > before + 1 for (_, before), (_, after) in itertools.pairwise(seen))
+    assert len(await outbox(shop.engine)) == 60
