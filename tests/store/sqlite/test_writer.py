@@ -40,6 +40,25 @@ async def test_what_raises_is_rolled_back(sqlite) -> None:
     assert await keys(sqlite) == set()
 
 
+@pytest.mark.parametrize(("rows", "is_aside"), [(9, False), (10, True)])
+async def test_many_rows_are_committed_aside_however_quick_the_disk_is_n3(sqlite, monkeypatch, rows, is_aside) -> None:
+    monkeypatch.setattr(writer, "LARGE", 10, raising=False)
+    aside = []
+    inner = sqlite._writer._commit_on_thread
+
+    async def noted(commit) -> None:
+        aside.append(commit)
+        await inner(commit)
+
+    monkeypatch.setattr(sqlite._writer, "_commit_on_thread", noted)
+    async with sqlite.write() as tx:
+        for n in range(rows):
+            await tx.connection.exec_driver_sql(INSERT.format(f"k{n}"))
+
+    assert len(aside) == is_aside
+    assert len(await keys(sqlite)) == rows
+
+
 async def test_a_database_that_another_process_has_locked_is_asked_for_again_z9(sqlite, tmp_path) -> None:
     other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
