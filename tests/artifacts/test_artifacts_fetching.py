@@ -1,13 +1,16 @@
-"""Fetching: ranges, names, and headers with which no browser runs what a task has stored (C10)."""
+"""Fetching: parts, what is known, names, and headers with which no browser runs what a task has stored (C10)."""
 
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.datastructures import Headers
 
 from tests.artifacts.studio import Studio, problem
 from treadle.wire.artifacts import check_artifact_name
 from treadle_server.api.ranges import disposition, span_of
+from treadle_server.errors import RangeNotSatisfiable
 
 HTML = b"<script>fetch('/v1/tokens')</script>"
 
@@ -41,22 +44,84 @@ async def test_c10_parts_of_an_artifact_can_be_asked_for(studio: Studio) -> None
     assert (changed.status_code, changed.content) == (200, b"0123456789")
 
 
-@given(st.integers(0, 30), st.text("bytes=-0123456789, ", max_size=20) | st.from_regex(r"bytes=\d{0,2}-\d{0,2}"))
-def test_a_range_is_a_part_that_there_is_or_all(size: int, header: str) -> None:
-    span = span_of({"range": header}, size, '"x"')
+@pytest.mark.parametrize("asked", ["bytes=10-", "bytes=10-12", "bytes=99999999999-", "bytes=-0", "BYTES=10-"])
+async def test_c10_a_part_behind_the_end_is_refused_with_the_length(studio: Studio, asked: str) -> None:
+    task = await studio.started()
+    await studio.store(task, b"0123456789")
 
-    assert 0 <= span.start <= span.end <= size
-    assert span.is_part or (span.start, span.end) == (0, size)
-    assert not span.is_part or span.start < span.end
+    refused = await studio.fetch(task, Range=asked)
+    of_another = await studio.fetch(task, Range=asked, **{"If-Range": '"another"'})
+
+    assert (refused.status_code, problem(refused)) == (416, "range-not-satisfiable")
+    assert refused.headers["content-range"] == "bytes */10"
+    assert (of_another.status_code, of_another.content) == (200, b"0123456789")
+
+
+@pytest.mark.parametrize("asked", ["bytes=", "bytes=-", "bytes=5-2", "bytes=0-1,4-5", "lines=0-1", "bytes=٣-", "0-1"])
+async def test_c10_what_names_no_part_is_answered_by_all(studio: Studio, asked: str) -> None:
+    task = await studio.started()
+    await studio.store(task, b"0123456789")
+
+    answer = await studio.root.get(f"/v1/tasks/{task}/artifacts/a.txt", headers={b"Range": asked.encode()})
+
+    assert (answer.status_code, answer.content) == (200, b"0123456789")
+
+
+async def test_c10_a_part_of_nothing_is_all_of_it(studio: Studio) -> None:
+    task = await studio.started()
+    await studio.store(task, b"")
+
+    answer = await studio.fetch(task, Range="bytes=0-99")
+
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+async def test_c10_whoever_has_the_bytes_already_is_told_so_and_sent_none(studio: Studio) -> None:
+    task = await studio.started()
+    await studio.store(task, b"0123456789")
+    first = await studio.fetch(task)
+    etag = first.headers["etag"]
+
+    for known in (etag, f"W/{etag}", "*", f'"another", {etag}'):
+        again = await studio.fetch(task, Range="bytes=2-4", **{"If-None-Match": known})
+        assert (again.status_code, again.content) == (304, b""), known
+        assert (again.headers["etag"], again.headers["cache-control"]) == (etag, first.headers["cache-control"])
+    other = await studio.fetch(task, **{"If-None-Match": '"another"'})
+    assert (other.status_code, other.content) == (200, b"0123456789")
+    hidden = await studio.nobody.get(
+        f"{studio.served.url}/v1/tasks/{task}/artifacts/a.txt", headers={"If-None-Match": "*"}
+    )
+    assert hidden.status_code == 401
+
+
+@given(
+    st.integers(0, 30),
+    st.text("bytes=-0123456789, ", max_size=20) | st.from_regex(r"bytes=[0-9]{0,2}-[0-9]{0,2}", fullmatch=True),
+)
+def test_a_range_is_a_part_that_there_is_or_all_or_refused_with_the_length(size: int, header: str) -> None:
+    try:
+        span = span_of("GET", Headers({"range": header}), size, '"x"')
+    except RangeNotSatisfiable as error:
+        span, told = None, error.size
+    else:
+        told = span.size
+
+    assert told == size
+    if span is not None:
+        assert 0 <= span.start <= span.end <= size
+        assert span.is_part or (span.start, span.end) == (0, size)
+        assert not span.is_part or span.start < span.end
 
 
 async def test_c10_a_head_has_the_headers_and_no_bytes(studio: Studio) -> None:
     task = await studio.started()
     await studio.store(task, b"0123456789")
 
-    answer = await studio.root.head(f"/v1/tasks/{task}/artifacts/a.txt")
+    for headers in ({}, {"Range": "bytes=2-4"}, {"Range": "bytes=99-"}):
+        answer = await studio.root.head(f"/v1/tasks/{task}/artifacts/a.txt", headers=headers)
 
-    assert (answer.status_code, answer.headers["content-length"], answer.content) == (200, "10", b"")
+        assert (answer.status_code, answer.headers["content-length"], answer.content) == (200, "10", b"")
+        assert "content-range" not in answer.headers
 
 
 async def test_c10_what_is_not_there_is_not_found(studio: Studio) -> None:

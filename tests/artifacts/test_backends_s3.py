@@ -4,10 +4,12 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from moto.server import ThreadedMotoServer
+from obstore import sign
 
 from tests.artifacts.conftest import _by_hand
 from tests.artifacts.studio import Studio, opened, problem
@@ -87,6 +89,30 @@ async def test_c10_an_object_is_put_to_the_store_and_visible_once_it_is_finished
     assert (fetched.content, fetched.headers["content-type"]) == (b"hello", "text/plain")
     assert len(await objects(studio)) == 1
     assert (await finish(studio, upload)).json() == stored.json()
+
+
+async def test_c10_a_head_is_led_where_the_store_answers_a_head(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is signed is the method too: with a URL for a GET the store answers a HEAD by 403, which moto does not."""
+    signed: list[str] = []
+
+    def noted(store: Any, method: Any, *more: Any) -> str:
+        signed.append(method)
+        return str(sign(store, method, *more))
+
+    monkeypatch.setattr("treadle_server.artifacts.objects.sign", noted)
+    task = await studio.started()
+    upload = await studio.announced(task)
+    await studio.put(upload)
+    await finish(studio, upload)
+
+    answer = await studio.root.head(f"/v1/tasks/{task}/artifacts/a.txt")
+    known = await studio.fetch(task, **{"If-None-Match": answer.headers["etag"]})
+
+    assert (answer.status_code, signed) == (303, ["PUT", "HEAD"])
+    assert (await studio.nobody.head(answer.headers["location"])).headers["content-length"] == "5"
+    assert (known.status_code, known.content) == (304, b"")
 
 
 async def test_c10_what_is_put_again_after_the_finish_changes_nothing(studio: Studio) -> None:

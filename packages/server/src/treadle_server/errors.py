@@ -11,6 +11,7 @@ TreadleError
 │   ├── TargetNotFound          404 target-not-found
 │   ├── ArtifactNotFound        404 artifact-not-found
 │   ├── ArtifactConflict        409 artifact-conflict
+│   ├── RangeNotSatisfiable     416 range-not-satisfiable
 │   ├── ScheduleNotFound        404 schedule-not-found
 │   ├── LimitNotFound           404 limit-not-found
 │   ├── LimitInUse              409 limit-in-use
@@ -122,6 +123,16 @@ class ArtifactConflict(Refused):
     """The run is over, or the artifact has other content."""
 
     problem = "artifact-conflict"
+
+
+class RangeNotSatisfiable(Refused):
+    """The artifact has none of the bytes that are asked for; `size` is how many it has."""
+
+    problem = "range-not-satisfiable"
+
+    def __init__(self, detail: str, *, size: int) -> None:
+        super().__init__(detail)
+        self.size = size
 
 
 class ScheduleNotFound(Refused):

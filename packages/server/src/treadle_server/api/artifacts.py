@@ -1,7 +1,7 @@
 """Artifacts over HTTP: announced, put, finished, listed and fetched (C10)."""
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from uuid_utils import uuid7
@@ -10,7 +10,7 @@ from treadle.wire.artifacts import ArtifactCreate
 from treadle.wire.ids import is_uuid
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
-from treadle_server.api.ranges import disposition, span_of
+from treadle_server.api.ranges import disposition, is_known, span_of
 from treadle_server.artifacts.upload import Upload, check_digest
 from treadle_server.domain.artifacts import Artifact, check_uploadable
 from treadle_server.domain.instants import instant
@@ -227,7 +227,7 @@ async def list_of_task(call: Call) -> Response:
 async def get(call: Call) -> Response:
     """Fetch an artifact, of the last run that has it or of `run`: the bytes, or 303 to where the store gives them.
 
-    Raises `TaskNotFound`, and `ArtifactNotFound` when no run has one of this name.
+    Raises `TaskNotFound`, `RangeNotSatisfiable`, and `ArtifactNotFound` when no run has one of this name.
     """
     task = await read_task(call.ctx, call.task_id)
     name = call.path("name")
@@ -235,11 +235,16 @@ async def get(call: Call) -> Response:
         found = await read_artifacts.find(connection, task.seq, name, run_id=call.number("run"), now=call.ctx.now())
     if found is None:
         raise ArtifactNotFound(f"task {task.id} has no artifact {name[:255]!r}")
+    etag = _etag(found)
+    if is_known(call.request.headers, etag):
+        return Response(status_code=304, headers=_kept(etag))
     objects = call.ctx.artifacts.objects
     if objects.presigns:
-        url = await objects.url("GET", found.location, FETCH_SECONDS)
-        return RedirectResponse(url, 303, {"Cache-Control": "no-store", "ETag": _etag(found)})
-    return await _streamed(call, found)
+        # What is signed is the method too.
+        method: Literal["HEAD", "GET"] = "HEAD" if call.request.method == "HEAD" else "GET"
+        url = await objects.url(method, found.location, FETCH_SECONDS)
+        return RedirectResponse(url, 303, {"Cache-Control": "no-store", "ETag": etag})
+    return await _streamed(call, found, etag)
 
 
 def _etag(artifact: Artifact) -> str:
@@ -247,10 +252,9 @@ def _etag(artifact: Artifact) -> str:
     return f'"{artifact.sha256.hex()}"'
 
 
-async def _streamed(call: Call, artifact: Artifact) -> Response:
-    etag = _etag(artifact)
-    span = span_of(call.request.headers, artifact.size, etag)
-    headers = _guarded(artifact, etag) | span.headers
+async def _streamed(call: Call, artifact: Artifact, etag: str) -> Response:
+    span = span_of(call.request.method, call.request.headers, artifact.size, etag)
+    headers = _guarded(artifact) | _kept(etag) | span.headers
     if call.request.method == "HEAD":
         return Response(status_code=span.status, headers=headers)
     try:
@@ -262,14 +266,17 @@ async def _streamed(call: Call, artifact: Artifact) -> Response:
     return StreamingResponse(pieces, span.status, headers)
 
 
-def _guarded(artifact: Artifact, etag: str) -> dict[str, str]:
+def _kept(etag: str) -> dict[str, str]:
+    """Return headers by which a body may be kept, and asked about before each use: its reader's token may end."""
+    return {"Cache-Control": "private, no-cache", "ETag": etag}
+
+
+def _guarded(artifact: Artifact) -> dict[str, str]:
     """Return headers with which no browser runs what a task has stored on the server's own origin."""
     return {
         "Content-Type": artifact.content_type,
         "Content-Disposition": disposition(artifact.name),
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "private, no-cache",
         "Accept-Ranges": "bytes",
-        "ETag": etag,
     }

@@ -11,7 +11,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from treadle.wire.problems import ProblemType
-from treadle_server.errors import MethodNotAllowed, NoSuchRoute, TreadleError, Unauthorized, ValidationFailed
+from treadle_server.errors import (
+    MethodNotAllowed,
+    NoSuchRoute,
+    RangeNotSatisfiable,
+    TreadleError,
+    Unauthorized,
+    ValidationFailed,
+)
 from treadle_server.operations.problems import problem_body
 
 MEDIA_TYPE = "application/problem+json"
@@ -24,6 +31,8 @@ def problem_response(error: TreadleError, request: Request, headers: Mapping[str
         headers["Retry-After"] = str(math.ceil(error.retry_after))
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, RangeNotSatisfiable):
+        headers["Content-Range"] = f"bytes */{error.size}"
     body = problem_body(error, request.url.path)
     return Response(orjson.dumps(body, default=str), error.type.status, headers, MEDIA_TYPE)
 

@@ -1,11 +1,14 @@
-"""Parts of a body: which bytes a `Range` asks for (RFC 9110), and under which name a body is saved."""
+"""Parts of a body: whether it is wanted, which bytes of it (RFC 9110), and under which name it is saved."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-_ONE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+from starlette.datastructures import Headers
+
+from treadle_server.errors import RangeNotSatisfiable
+
+_ONE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +34,31 @@ class ByteRange:
         return described
 
 
-def span_of(headers: Mapping[str, str], size: int, etag: str) -> ByteRange:
-    """Return the bytes that are asked for: all, unless a `Range` names one part that there is, of this very body.
+def is_known(headers: Headers, etag: str) -> bool:
+    """Return whether who asks says that he has this very body (`If-None-Match`; RFC 9110, 13.1.2)."""
+    tags = {tag.strip().removeprefix("W/") for line in headers.getlist("if-none-match") for tag in line.split(",")}
+    return etag in tags or "*" in tags
 
-    Several parts, or one that there is not, are answered by all: a range is a wish (RFC 9110, 14.2).
+
+def span_of(method: str, headers: Headers, size: int, etag: str) -> ByteRange:
+    """Return the bytes that are asked for: all, unless a GET's `Range` names one part, of this very body.
+
+    Several parts, and what names none, are answered by all: a range is a wish (RFC 9110, 14.2). So is any part of
+    nothing, which no `Content-Range` can describe. Raises `RangeNotSatisfiable` for a part that begins behind the end.
     """
     whole = ByteRange(0, size, size)
     match = _ONE.fullmatch(headers.get("range", "").strip())
-    if match is None or headers.get("if-range", etag) != etag:
+    if match is None or method != "GET" or not size or headers.get("if-range", etag) != etag:
         return whole
     first, last = match.groups()
     if first:
         start, end = int(first), min(int(last) + 1 if last else size, size)
+    elif last:
+        start, end = max(0, size - int(last)), size
     else:
-        start, end = max(0, size - int(last or 0)), size
+        return whole
+    if start >= size:
+        raise RangeNotSatisfiable(f"Range: {match[0]} begins behind the last of {size} bytes", size=size)
     return ByteRange(start, end, size, is_part=True) if start < end else whole
 
 

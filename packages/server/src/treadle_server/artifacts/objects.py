@@ -201,7 +201,7 @@ class Objects:
         with _failures_explained():
             return await asyncio.to_thread(_remove_unfinished, self._store.prefix / self._site, instant)
 
-    async def url(self, method: Literal["PUT", "GET"], location: str, seconds: float) -> str:
+    async def url(self, method: Literal["PUT", "GET", "HEAD"], location: str, seconds: float) -> str:
         """Return a URL at which the store itself takes or gives the object for so long. Raises `StoreUnavailable`."""
         assert isinstance(self._store, S3Store)
         with _failures_explained():

@@ -239,7 +239,8 @@ _ARTIFACTS = {
     ),
     "artifacts": _page(f"{_TASK}/artifacts", ArtifactItem, OF_TASK, *PAGE, "run"),
     "get_artifact": _get(
-        f"{_TASK}/artifacts/{{name:path}}", None, (*OF_TASK, "artifact-not-found"), "run", also=(206, 303)
+        f"{_TASK}/artifacts/{{name:path}}", None,
+        (*OF_TASK, "artifact-not-found", "range-not-satisfiable"), "run", also=(206, 303, 304),
     ),
     "put_upload": _put(_UPLOAD, None, ArtifactItem, *OF_UPLOAD, query=SIGNED, **_MADE_OR_THERE),
     "finish_upload": _post(_UPLOAD, None, ArtifactItem, *OF_UPLOAD, query=SIGNED, **_MADE_OR_THERE),

@@ -111,6 +111,12 @@ _TYPES = (
         "artifact-conflict", 409, "Artifact conflict", "The run is over, or the artifact exists with other content."
     ),
     ProblemType(
+        "range-not-satisfiable",
+        416,
+        "Range not satisfiable",
+        "The artifact ends before the bytes that are asked for; Content-Range says how many it has.",
+    ),
+    ProblemType(
         "webhook-not-found", 404, "Webhook not found", "There is no such webhook in this room, or it is another user's."
     ),
     ProblemType("flow-not-found", 404, "Flow not found", "There is no such flow, or you may not see it."),
