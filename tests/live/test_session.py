@@ -69,6 +69,19 @@ async def test_a_bad_first_frame_ends_the_session_with_its_code(served: Served, 
     assert ended.value.rcvd.code == code
 
 
+@pytest.mark.parametrize("name", ["ä" * 200, "日本語" * 100, "x" * 500, "\\ud800" * 30])
+async def test_why_a_hello_is_refused_is_told_as_far_as_it_fits_whatever_it_quotes(served: Served, name: str):
+    """A close frame holds 123 bytes: of a longer reason nothing was sent, and the log told of a defect."""
+    async with connect(url_of(served)) as connection:
+        await connection.send(f'{{"items": [{{"op": "hello", "n": 0, "{name}": 1}}]}}')
+        with pytest.raises(ConnectionClosed) as ended:
+            await connection.recv()
+
+    assert ended.value.rcvd is not None
+    assert ended.value.rcvd.code == 4400
+    assert ended.value.rcvd.reason
+
+
 async def test_who_says_no_hello_is_sent_away(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(session, "HELLO_SECONDS", 0.05)
     async with serve() as served, connect(url_of(served)) as connection:

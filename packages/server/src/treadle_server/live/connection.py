@@ -19,6 +19,7 @@ from treadle_server.live.events import EventListener
 from treadle_server.live.feeds import Feed
 from treadle_server.live.outbox import Outbox, portions
 from treadle_server.operations.encode import dumps
+from treadle_server.operations.problems import sendable
 
 BAD_FRAME = 4400
 UNAUTHORIZED = 4401
@@ -26,6 +27,9 @@ TOO_SLOW = 4408
 GOING_AWAY = 1001
 LATER = 1013
 """Nothing is refused: the same opening may do in a moment."""
+
+MOST_REASON = 123
+"""Bytes of why a socket is closed (RFC 6455, 5.5)."""
 
 GOODBYE_SECONDS = 2.0
 """How long a client may take to read what was sent before it is told that its session ends."""
@@ -67,7 +71,7 @@ class Connection:
             self.outbox.put(_push_of(kind, portion))
 
     async def close(self, code: int, reason: str = "") -> None:
-        """Close the socket, once, with a code of RFC 6455 and up to 120 characters of why.
+        """Close the socket, once, with a code of RFC 6455 and as much of why as fits.
 
         A client that does not read, as one whose network died, can't be told, and keeps nobody waiting.
         """
@@ -75,9 +79,14 @@ class Connection:
             self.closed.set()
             with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
                 async with asyncio.timeout(GOODBYE_SECONDS):
-                    await self.socket.close(code, reason[:120])
+                    await self.socket.close(code, fitting(reason))
                 return
             drop(self.socket.scope)
+
+
+def fitting(reason: str) -> str:
+    """Return as much of a text as fits into a close frame: its bytes count, and a longer one is not sent at all."""
+    return sendable(reason).encode()[:MOST_REASON].decode(errors="ignore")
 
 
 def _push_of(kind: Push, encoded: Iterable[bytes]) -> bytes:

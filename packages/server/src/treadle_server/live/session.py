@@ -29,7 +29,7 @@ from treadle_server.errors import (
     Unauthorized,
     ValidationFailed,
 )
-from treadle_server.live.connection import BAD_FRAME, LATER, TOO_SLOW, UNAUTHORIZED, Connection
+from treadle_server.live.connection import BAD_FRAME, LATER, TOO_SLOW, UNAUTHORIZED, Connection, fitting
 from treadle_server.live.live import Live
 from treadle_server.live.outbox import Outbox
 from treadle_server.operations import values
@@ -132,7 +132,7 @@ async def turn_away(socket: WebSocket) -> None:
 async def _refuse(socket: WebSocket, code: int, reason: str) -> None:
     """Close a socket before its session began; whoever is gone meanwhile needs no reason."""
     with contextlib.suppress(RuntimeError, WebSocketDisconnect):
-        await socket.close(code, reason[:120])
+        await socket.close(code, fitting(reason))
 
 
 async def _greet(live: Live, socket: WebSocket) -> tuple[Session, list[Any]]:
