@@ -89,14 +89,37 @@ async def test_who_says_no_hello_is_sent_away(monkeypatch: pytest.MonkeyPatch):
         assert connection.close_code == 4408
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://["])
 async def test_pages_of_other_sites_are_not_let_in(origin: str):
     async with serve() as served:
         with pytest.raises(InvalidStatus) as refused:
             await connect(url_of(served), additional_headers=served.headers, origin=origin)  # type: ignore[arg-type]
         assert refused.value.response.status_code == 403
+        assert refused.value.response.headers["content-type"] == "application/problem+json"
+        assert "TREADLE_ALLOWED_ORIGINS" in json.loads(refused.value.response.body or b"")["detail"]
         async with connect(url_of(served), additional_headers=served.headers, origin=served.url) as own:  # type: ignore[arg-type]
             await own.ping()
+
+
+async def test_a_socket_where_there_is_none_is_a_404_that_says_where_there_is(served: Served):
+    for path in ("/v1/session/", "/v1/tasks", "/", "/queue/v1/session"):
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(url_of(served).removesuffix("/v1/session") + path, additional_headers=served.headers)
+
+        problem = json.loads(refused.value.response.body or b"")
+        assert (problem["status"], refused.value.response.status_code) == (404, 404)
+        assert "/v1/session" in problem["detail"]
+
+
+async def test_who_asks_the_session_for_no_socket_is_told_what_it_is(served: Served):
+    """A proxy that does not pass Upgrade on makes such a request of a client's."""
+    async with httpx.AsyncClient(base_url=served.url) as client:
+        answer = await client.get("/v1/session")
+        other = await client.post("/v1/session")
+
+    assert (answer.status_code, answer.json()["type"]) == (426, "/v1/problems/upgrade-required")
+    assert (answer.headers["upgrade"], answer.headers["connection"]) == ("websocket", "Upgrade")
+    assert (other.status_code, set(other.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,17 @@ from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.routing import WebSocketRoute
+from starlette.routing import Route, WebSocketRoute
 
 from treadle.wire.options import OF_JOB
 from treadle_server.access.tokens import Access
-from treadle_server.api.problems import on_http_exception
+from treadle_server.api.problems import (
+    SESSION,
+    no_socket_there,
+    no_upgrade,
+    on_http_exception,
+    on_refused_upgrade,
+)
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.api.routing import routes
 from treadle_server.artifacts.artifacts import Artifacts
@@ -165,8 +171,13 @@ def create_app(
             yield
 
     app = Starlette(
-        routes=[*routes(ENDPOINTS, ctx), WebSocketRoute("/v1/session", partial(serve_session, live))],
-        exception_handlers={HTTPException: on_http_exception},
+        routes=[
+            *routes(ENDPOINTS, ctx),
+            WebSocketRoute(SESSION, partial(serve_session, live)),
+            Route(SESSION, no_upgrade),
+            WebSocketRoute("/{path:path}", no_socket_there),
+        ],
+        exception_handlers={HTTPException: on_http_exception, TreadleError: on_refused_upgrade},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False

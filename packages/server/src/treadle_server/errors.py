@@ -30,7 +30,8 @@ TreadleError
 │   ├── TooManyRequests         429 too-many-requests
 │   ├── InternalJobNotConfigured 503 internal-job-not-configured
 │   ├── NoSuchRoute             404 not-found
-│   └── MethodNotAllowed        405 method-not-allowed
+│   ├── MethodNotAllowed        405 method-not-allowed
+│   └── UpgradeRequired         426 upgrade-required
 └── StoreUnavailable            503 store-unavailable: the database does not answer
     └── DatabaseIsNewer         503 store-unavailable: a newer server has migrated it
 """
@@ -251,6 +252,12 @@ class MethodNotAllowed(Refused):
     """The route exists, with other methods."""
 
     problem = "method-not-allowed"
+
+
+class UpgradeRequired(Refused):
+    """The route is a websocket's, and the request asks for none."""
+
+    problem = "upgrade-required"
 
 
 class StoreUnavailable(TreadleError):

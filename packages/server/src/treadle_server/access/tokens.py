@@ -253,8 +253,8 @@ class Access:
         origin = headers.get("origin")
         if origin is None or not strict or origin in self._settings.allowed_origins:
             return
-        if urlsplit(origin).netloc != headers.get("host", ""):
-            raise Forbidden(f"pages of {origin} may not use this server; see TREADLE_ALLOWED_ORIGINS")
+        if _place(origin) != headers.get("host", ""):
+            raise Forbidden(f"pages of {origin[:200]} may not use this server; see TREADLE_ALLOWED_ORIGINS")
 
 
 def bearer(headers: Headers) -> str | None:
@@ -271,6 +271,14 @@ def bearer(headers: Headers) -> str | None:
 def address_of(connection: HTTPConnection) -> str:
     """Return the address that a request or a socket comes from."""
     return connection.client.host if connection.client is not None else ""
+
+
+def _place(origin: str) -> str | None:
+    """Return the host and port of an origin; None when it is none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _host_name(host: str) -> str:

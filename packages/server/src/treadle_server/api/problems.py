@@ -7,8 +7,9 @@ from http import HTTPStatus
 
 import orjson
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, Response
+from starlette.websockets import WebSocket
 
 from treadle.wire.problems import ProblemType
 from treadle_server.errors import (
@@ -17,14 +18,20 @@ from treadle_server.errors import (
     RangeNotSatisfiable,
     TreadleError,
     Unauthorized,
+    UpgradeRequired,
     ValidationFailed,
 )
 from treadle_server.operations.problems import problem_body
 
 MEDIA_TYPE = "application/problem+json"
 
+SESSION = "/v1/session"
+"""Where sessions are opened."""
 
-def problem_response(error: TreadleError, request: Request, headers: Mapping[str, str] | None = None) -> Response:
+
+def problem_response(
+    error: TreadleError, request: HTTPConnection, headers: Mapping[str, str] | None = None
+) -> Response:
     """Return the answer that says what went wrong: the problem, its status, and `Retry-After` if it has one."""
     headers = dict(headers or {})
     if error.retry_after is not None:
@@ -54,6 +61,26 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
     else:
         refused = ValidationFailed(error.detail)
     return problem_response(refused, request, headers)
+
+
+async def on_refused_upgrade(socket: HTTPConnection, error: Exception) -> None:
+    """Say as a problem why there is no socket: without it a client would see a status alone."""
+    assert isinstance(socket, WebSocket)
+    assert isinstance(error, TreadleError)
+    await socket.send_denial_response(problem_response(error, socket))
+
+
+async def no_socket_there(socket: WebSocket) -> None:
+    """Refuse to open a socket where there is none. Raises `NoSuchRoute`."""
+    raise NoSuchRoute(f"there is no socket at {socket.url.path}: sessions are opened at {SESSION}")
+
+
+async def no_upgrade(request: Request) -> Response:
+    """Say what a request lacks that comes to the socket's route, and asks for no socket."""
+    error = UpgradeRequired(
+        f"{SESSION} is a websocket, and this request does not ask for one: a proxy must pass Upgrade and Connection on"
+    )
+    return problem_response(error, request, {"Upgrade": "websocket", "Connection": "Upgrade"})
 
 
 def page(kind: ProblemType) -> Response:

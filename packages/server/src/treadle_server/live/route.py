@@ -10,7 +10,7 @@ OPS = {**worker_ops.OPS, **client_ops.OPS, **observer_ops.OPS}
 
 
 async def serve_session(live: Live, socket: WebSocket) -> None:
-    """Serve one connection from its hello to its end."""
+    """Serve one connection from its hello to its end. Raises `Forbidden`, which is the answer to its upgrade."""
     if live.is_closing:
         await turn_away(socket)
         return

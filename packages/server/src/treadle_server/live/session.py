@@ -93,16 +93,13 @@ class Session(Connection):
 
 
 async def accept(live: Live, socket: WebSocket) -> tuple[Session, list[Any]] | None:
-    """Let a client in: the right origin, a valid token, and a hello in time; None when it was turned away.
+    """Let a client in: a valid token, and a hello in time; None when it was turned away.
 
-    What else stood in the frame of the hello is returned beside the session.
+    What else stood in the frame of the hello is returned beside the session. Raises `Forbidden` for a page of another
+    site, before there is a socket.
     """
-    try:
-        live.ctx.access.check_page(socket.headers)
-        live.ctx.access.check_origin(socket.headers)
-    except TreadleError:
-        await _refuse(socket, UNAUTHORIZED, "")
-        return None
+    live.ctx.access.check_page(socket.headers)
+    live.ctx.access.check_origin(socket.headers)
     await socket.accept()
     try:
         async with asyncio.timeout(HELLO_SECONDS):

@@ -141,7 +141,7 @@ def _refusal(url: str, error: InvalidStatus) -> TreadleError:
         return SocketRefused(f"{url} answers {status} instead of opening a websocket")
     if problem.is_ours and problem.status in {401, 403}:
         return error_for(problem)
-    return SocketRefused(f"{url} opens no websocket: {problem.title}")
+    return SocketRefused(f"{url} opens no websocket: {problem.detail or problem.title}")
 
 
 def _broken_off(url: str, ws: ClientConnection) -> ConnectionFailed:

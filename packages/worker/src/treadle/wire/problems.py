@@ -134,6 +134,12 @@ _TYPES = (
         "method-not-allowed", 405, "Method not allowed", "The route exists, with other methods; Allow lists them."
     ),
     ProblemType(
+        "upgrade-required",
+        426,
+        "Upgrade required",
+        "The session is a websocket. A proxy between must pass Upgrade and Connection on.",
+    ),
+    ProblemType(
         "store-unavailable",
         503,
         "Store unavailable",
