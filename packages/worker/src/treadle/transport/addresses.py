@@ -4,6 +4,7 @@ import ipaddress
 import random
 import ssl
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 
 def shuffled(urls: Sequence[str]) -> list[str]:
@@ -24,9 +25,15 @@ def is_loopback_address(address: str) -> bool:
         return False
 
 
-def unreachable(url: str, error: Exception) -> str:
-    """Return what to say when no server is reached: nobody answers, or one whose certificate is not trusted."""
+def unreachable(url: str, error: Exception, proxy: str | None = None) -> str:
+    """Return what to say when no server is reached: nobody answers, or one whose certificate is not trusted.
+
+    `proxy` is the one that the environment names for it.
+    """
     cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if proxy is not None:
+        # Without the password that may stand in it.
+        cause += f", through the proxy {urlsplit(proxy).netloc.rpartition('@')[2]}: NO_PROXY names hosts without one"
     if isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(error):
         return f"the certificate of {url} is not trusted here ({cause}): name its authority's PEM file in SSL_CERT_FILE"
     return f"no server answers at {url} ({cause}): start one with `treadle server`, or set TREADLE_URL"

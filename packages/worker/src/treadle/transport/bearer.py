@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed, TreadleError, Unauthorized, problem_named
 from treadle.transport.addresses import is_loopback, is_loopback_address, unreachable
+from treadle.transport.environment import proxy_of
 
 if TYPE_CHECKING:
     from treadle.settings import Settings
@@ -42,9 +43,9 @@ class Way(NamedTuple):
     """Why the token of the data directory is not shown, where it isn't, and what to do."""
 
     @property
-    def is_direct(self) -> bool:
-        """Whether no proxy may stand before the server."""
-        return self.address is not None or is_loopback(urlsplit(self.url).hostname)
+    def proxy(self) -> str | None:
+        """The proxy that the environment names for it; none stands before this machine's own addresses."""
+        return None if self.address is not None else proxy_of(self.url)
 
     def explained(self, refused: Unauthorized) -> Unauthorized:
         """Return what to raise for a refusal: it itself, unless it is for the lack of a token that was not shown."""

@@ -20,6 +20,7 @@ from treadle.errors import (
 )
 from treadle.transport.addresses import unreachable
 from treadle.transport.bearer import Way
+from treadle.transport.environment import authorities
 from treadle.wire.frames import PROTOCOL
 from treadle.wire.problems import Problem
 
@@ -64,7 +65,10 @@ async def dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[str
 
 async def _dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[str, Any]]:
     url = way.url
-    pinned: dict[str, Any] = {} if way.address is None else {"host": way.address}
+    proxy = way.proxy
+    options: dict[str, Any] = {} if way.address is None else {"host": way.address}
+    if url.startswith("https:"):
+        options["ssl"] = authorities()
     try:
         ws = await _Connect(
             f"ws{url.removeprefix('http')}/v1/session",
@@ -75,8 +79,8 @@ async def _dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[st
             compression=None,
             open_timeout=OPENING,
             close_timeout=_CLOSE_TIMEOUT,
-            proxy=None if way.is_direct else True,
-            **pinned,
+            proxy=proxy,
+            **options,
         )
     except InvalidStatus as error:
         raise _refusal(url, error) from None
@@ -85,8 +89,9 @@ async def _dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[st
     except (ConnectionResetError, BrokenPipeError) as error:
         raise SocketRefused(f"{url} opens no websocket: {error}") from None
     except OSError as error:
-        raise ConnectionFailed(unreachable(url, error)) from None
-    except WebSocketException as error:
+        raise ConnectionFailed(unreachable(url, error, proxy)) from None
+    except (WebSocketException, ImportError) as error:
+        # An ImportError tells what a SOCKS proxy needs.
         raise SocketRefused(f"{url} opens no websocket: {error}") from None
     try:
         return ws, await _greet(ws, client)

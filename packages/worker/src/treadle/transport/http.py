@@ -74,31 +74,22 @@ class HttpChannel:
         self._waits = QuietLog(log)
         self._bearer = bearer_of(token)
         self._transport = transport
-        # Without TLS no certificates are read.
-        self._secure = any(url.startswith("https:") for url in urls)
-        self._clients: dict[bool, httpx.AsyncClient] = {}
+        self._client: httpx.AsyncClient | None = None
         self._is_closed = False
 
     async def close(self) -> None:
         """Close every connection; whoever still asks is told `ConnectionFailed` at once."""
         self._is_closed = True
-        for client in self._clients.values():
-            await client.aclose()
+        if self._client is not None:
+            await self._client.aclose()
 
-    def _client(self, *, direct: bool) -> httpx.AsyncClient:
-        """Return the connections to servers that no proxy stands before, or to the others.
-
-        Raises `ConnectionFailed` when they are closed, and while the authorities that they trust can't be read.
-        """
+    def _open(self) -> httpx.AsyncClient:
+        """Return the connections; raise `ConnectionFailed` when they are closed."""
         if self._is_closed:
             raise ConnectionFailed("the connections were closed")
-        if direct not in self._clients:
-            # A hundred connections at most; a further request waits for one.
-            limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
-            self._clients[direct] = network_client(
-                direct=direct, is_secure=self._secure, limits=limits, transport=self._transport
-            )
-        return self._clients[direct]
+        if self._client is None:
+            self._client = network_client(transport=self._transport)
+        return self._client
 
     def _request(self, way: Way, method: str, path: str, **options: Any) -> httpx.Request:
         url, headers = httpx.URL(way.url + path), dict(options.pop("headers", None) or {})
@@ -110,8 +101,7 @@ class HttpChannel:
             headers["Host"] = url.netloc.decode()
             extensions = {"sni_hostname": url.host}
             url = url.copy_with(host=way.address)
-        client = self._client(direct=way.is_direct)
-        return client.build_request(method, url, headers=headers, extensions=extensions, **options)
+        return self._open().build_request(method, url, headers=headers, extensions=extensions, **options)
 
     async def call(self, op: str, fields: Fields | None = None, *, resend: bool = True) -> Any:
         """Make the request that the socket's `op` stands for, with these fields, and return its answer.
@@ -190,9 +180,9 @@ class HttpChannel:
         error = ConnectionFailed(url)
         for way in await self._bearer.ways(url):
             try:
-                response = await self._client(direct=way.is_direct).send(self._request(way, method, path, **options))
-            except (httpx.ConnectError, httpx.ConnectTimeout) as failed:
-                error = ConnectionFailed(unreachable(url, failed))
+                response = await self._open().send(self._request(way, method, path, **options))
+            except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as failed:
+                error = ConnectionFailed(unreachable(url, failed, way.proxy))
             except httpx.RequestError as broken:
                 why = str(broken) or type(broken).__name__
                 raise ConnectionLost(f"the connection to {url} broke before the answer came ({why})") from None
@@ -220,8 +210,8 @@ class HttpChannel:
                     async with self._followed(way, path, _given(params)) as found:
                         yield found
                         return
-                except (httpx.ConnectError, httpx.ConnectTimeout) as failed:
-                    error = ConnectionFailed(unreachable(url, failed))
+                except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as failed:
+                    error = ConnectionFailed(unreachable(url, failed, way.proxy))
                 except httpx.RequestError as broken:
                     raise ConnectionLost(f"the download broke ({str(broken) or type(broken).__name__})") from None
             self._urls.append(self._urls.pop(0))
@@ -234,7 +224,7 @@ class HttpChannel:
         # Compressed on the way it would be another length, and another digest.
         options: dict[str, Any] = {"headers": {"Accept-Encoding": "identity"}, "timeout": TIMEOUT}
         request = self._request(way, "GET", path, params=params, **options)
-        async with _opened(self._client(direct=way.is_direct), request, way) as first:
+        async with _opened(self._open(), request, way) as first:
             etag = first.headers.get("etag")
             if not first.is_redirect:
                 yield first, etag
@@ -242,7 +232,7 @@ class HttpChannel:
             location = first.headers["location"]
         elsewhere = Way(location)
         async with (
-            network_client(direct=elsewhere.is_direct) as plain,
+            network_client() as plain,
             _opened(plain, plain.build_request("GET", location, **options), elsewhere) as second,
         ):
             yield second, etag

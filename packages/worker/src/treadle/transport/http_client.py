@@ -5,13 +5,15 @@ right after taking it and uvloop has closed the socket by then, an `ssl.SSLError
 and an `anyio.ClosedResourceError` of a handshake. A network is no defect of whoever is on it: all of them are here.
 """
 
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
 
-from treadle.errors import ConnectionFailed
+from treadle.errors import TreadleError
+from treadle.transport.environment import authorities, proxy_of, unusable
 
 _TOLD = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError)
 """What httpx says by itself; a `StreamError` is about the code that calls it."""
@@ -35,7 +37,7 @@ class NetworkClient(httpx.AsyncClient):
         except Exception as error:
             if content.error is not None:
                 raise content.error from None
-            if isinstance(error, _TOLD):
+            if isinstance(error, (*_TOLD, TreadleError)):
                 raise
             kind = httpx.ReadError if content.is_begun else httpx.ConnectError
             raise kind(_sentence(error), request=request) from error
@@ -45,19 +47,46 @@ class NetworkClient(httpx.AsyncClient):
         return response
 
 
-def network_client(*, direct: bool, is_secure: bool = True, **options: Any) -> NetworkClient:
-    """Return connections to servers that no proxy stands before, or to the others; SSL_CERT_FILE counts for both.
+def network_client(*, transport: httpx.AsyncBaseTransport | None = None, **options: Any) -> NetworkClient:
+    """Return connections to servers, through the proxies and by the authorities that the environment names.
 
-    Without TLS (`is_secure`) no certificates are read. Raises `ConnectionFailed` while the authorities can't be read:
-    they may be there later, as a server may.
+    A request raises `ConnectionFailed` while the authorities can't be read, and `InvalidSetting` for a proxy that can't
+    be used. `transport` stands for the network in tests.
     """
+    return NetworkClient(trust_env=False, transport=Network() if transport is None else transport, **options)
+
+
+class Network(httpx.AsyncBaseTransport):
+    """Connections to each server that is asked, made when it is asked first: then the environment is read for it."""
+
+    def __init__(self) -> None:
+        self._connections: dict[tuple[str, str, int | None], httpx.AsyncHTTPTransport] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request to its server. Raises `ConnectionFailed` and `InvalidSetting`."""
+        origin = request.url.scheme, request.url.host, request.url.port
+        if origin not in self._connections:
+            self._connections[origin] = _connections_to(request.url)
+        return await self._connections[origin].handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close them all."""
+        for connections in self._connections.values():
+            await connections.aclose()
+
+
+def _connections_to(url: httpx.URL) -> httpx.AsyncHTTPTransport:
+    proxy = proxy_of(str(url))
+    # Without TLS no certificates are read.
+    is_secure = url.scheme == "https" or (proxy is not None and proxy.startswith("https:"))
+    verify = authorities() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # A hundred connections at most; a further request waits for one.
+    limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
     try:
-        verify = httpx.create_ssl_context() if is_secure else True
-        return NetworkClient(trust_env=not direct, verify=verify, **options)
-    except OSError as error:
-        raise ConnectionFailed(
-            f"the authorities that SSL_CERT_FILE or SSL_CERT_DIR names can't be read ({error}): name a PEM file"
-        ) from None
+        return httpx.AsyncHTTPTransport(verify=verify, limits=limits, proxy=proxy)
+    except (ImportError, httpx.InvalidURL) as error:
+        # An ImportError tells what a SOCKS proxy needs.
+        raise unusable(str(url), error) from None
 
 
 class _RequestContent(httpx.AsyncByteStream):

@@ -16,7 +16,6 @@ from treadle.errors import (
     TooManyRequests,
     error_for,
 )
-from treadle.transport.addresses import is_loopback
 from treadle.transport.retries import delays
 from treadle.wire.artifacts import ArtifactItem, ArtifactUpload
 from treadle.wire.problems import Problem
@@ -127,9 +126,8 @@ class Uploader:
             from treadle.transport.http_client import network_client
 
             # Without the token: where the bytes go is signed, and may be another's server.
-            loopback = all(is_loopback(httpx.URL(url).host) for url in self._urls)
             timeout = httpx.Timeout(SILENCE, read=STORING)
-            self._plain = network_client(direct=loopback, timeout=timeout, mounts=self._mounts)
+            self._plain = network_client(timeout=timeout, mounts=self._mounts)
             self._channel = HttpChannel(self._urls, self._token)
         return self._channel, self._plain
 
