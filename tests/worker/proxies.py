@@ -35,8 +35,8 @@ class Proxy:
         to_server[1].write(head)
         self._writers |= {writer, to_server[1]}
         async with asyncio.TaskGroup() as group:
-            group.create_task(_pump(reader, to_server[1]))
-            group.create_task(_pump(to_server[0], writer))
+            group.create_task(pump(reader, to_server[1]))
+            group.create_task(pump(to_server[0], writer))
         self._writers -= {writer, to_server[1]}
 
     def cut(self) -> None:
@@ -45,7 +45,8 @@ class Proxy:
             writer.transport.abort()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on what comes, to its end."""
     try:
         while data := await reader.read(65536):
             writer.write(data)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
+from tests.worker.proxies import pump
 from treadle import Client
 from treadle.errors import ConnectionFailed
 from treadle.settings import InvalidSetting
@@ -45,19 +46,8 @@ class ForwardProxy:
             path = place.split(b"/", 3)[3]
             to_server.write(head.replace(place, b"/" + path, 1))
         async with asyncio.TaskGroup() as group:
-            group.create_task(_pump(reader, to_server))
-            group.create_task(_pump(from_server, writer))
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except ConnectionError:
-        return
-    finally:
-        writer.close()
+            group.create_task(pump(reader, to_server))
+            group.create_task(pump(from_server, writer))
 
 
 @asynccontextmanager
