@@ -5,6 +5,7 @@ import re
 import httpx
 
 from treadle.wire.problems import PROBLEMS
+from treadle_server.api.call import SEVERAL
 from treadle_server.api.openapi import document
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.testing import serve
@@ -38,6 +39,92 @@ def test_every_endpoint_says_what_it_does_and_names_known_problems():
         assert set(endpoint.problems) <= set(PROBLEMS), endpoint.path
         assert endpoint.path.startswith("/v1/") or endpoint.path in {"/healthz", "/readyz", "/metrics"}
     assert len({(endpoint.method, endpoint.path) for endpoint in ENDPOINTS}) == len(ENDPOINTS)
+
+
+WORDS = frozenset(
+    {
+        "$ref",
+        "additionalProperties",
+        "anyOf",
+        "const",
+        "default",
+        "description",
+        "enum",
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+    }
+    | {"format", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties"}
+    | {"minimum", "oneOf", "pattern", "patternProperties", "prefixItems", "properties", "propertyNames", "required"}
+    | {"title", "type", "uniqueItems"}
+)
+"""What a schema says here, in JSON Schema's words."""
+
+
+def unknown_words(schema: object) -> set[str]:
+    """Return the words of a schema that mean nothing to who reads it."""
+    if isinstance(schema, list):
+        return set().union(*map(unknown_words, schema))
+    if not isinstance(schema, dict):
+        return set()
+    found = set(schema) - WORDS
+    for word, value in schema.items():
+        if word in {"properties", "patternProperties"}:
+            found |= unknown_words(list(value.values()))
+        elif word not in {"default", "const", "enum", "required"}:
+            found |= unknown_words(value)
+    return found
+
+
+def test_the_schemas_say_what_they_say_in_words_of_json_schema():
+    """Bounds of a filter's numbers stood there as `ge` and `le`, which nobody reads."""
+    schemas = document(ENDPOINTS)["components"]["schemas"]
+
+    assert {name: words for name, schema in schemas.items() if (words := unknown_words(schema))} == {}
+
+
+NO_JSON = frozenset({"get_artifact", "metrics", "problem", "openapi"})
+
+
+def test_every_answer_with_a_body_has_a_schema_and_every_body_that_is_taken_too():
+    found = document(ENDPOINTS)
+
+    for endpoint in ENDPOINTS:
+        operation = found["paths"][re.sub(r":\w+}", "}", endpoint.path)][endpoint.method.lower()]
+        if endpoint.name not in NO_JSON and endpoint.status != 204:
+            assert "application/json" in operation["responses"][str(endpoint.status)]["content"], endpoint.name
+        assert ("requestBody" in operation) == (endpoint.body is not None or endpoint.streams), endpoint.name
+
+
+async def test_a_page_is_as_long_as_the_document_says():
+    found = document(ENDPOINTS)
+    told = {
+        path: parameter["schema"]["default"]
+        for path, methods in found["paths"].items()
+        for parameter in methods.get("get", {}).get("parameters", [])
+        if parameter["name"] == "limit"
+    }
+    async with serve() as served, httpx.AsyncClient(base_url=served.url, headers=served.headers) as client:
+        job = (await client.put("/v1/rooms/lab/jobs", json={"category": "tasks", "name": "add"})).json()["full_name"]
+        task = (await client.post(f"/v1/rooms/lab/tasks/{job}")).json()["id"]
+        await client.put("/v1/rooms/lab/webhooks/hook", json={"url": "https://receiver.example"})
+        places = {"room": "lab", "job_name": job, "task_id": task, "name": "hook"}
+        for path, limit in told.items():
+            page = await client.get(path.format(**places))
+            assert page.json()["limit"] == limit, path
+
+    assert set(told.values()) == {50, 500}
+
+
+def test_what_may_stand_in_a_query_several_times_is_a_list_and_headers_are_told():
+    paths = document(ENDPOINTS)["paths"]
+    of_list = {one["name"]: one["schema"] for one in paths["/v1/tasks"]["get"]["parameters"]}
+
+    assert {name for name, schema in of_list.items() if schema["type"] == "array"} == SEVERAL | {"status"}
+    for path, method, header in (
+        ("/v1/tasks/{task_id}", "get", "Prefer"),
+        ("/v1/tasks/claim", "post", "Idempotency-Key"),
+    ):
+        assert header in {one["name"] for one in paths[path][method]["parameters"] if one["in"] == "header"}
 
 
 async def test_the_document_and_the_pages_of_problems_need_no_token():

@@ -32,6 +32,8 @@ class Call:
     ctx: OperationContext
     principal: Principal
     body: Any = None
+    per_page: int = DEFAULT_PER_PAGE
+    """How many items a page of the route has, unless the query says."""
 
     def path(self, name: str) -> str:
         """Return a part of the path."""
@@ -68,9 +70,9 @@ class Call:
         """Return the run's number from the path. Raises `ValidationFailed`."""
         return values.run_number(int(self.request.path_params["run_id"]))
 
-    def limit(self, default: int = DEFAULT_PER_PAGE) -> int:
+    def limit(self) -> int:
         """Return the query's `limit`. Raises `ValidationFailed` unless it is 0 to 500."""
-        return _number(self.request.query_params, "limit", default, MOST_PER_PAGE)
+        return _number(self.request.query_params, "limit", self.per_page, MOST_PER_PAGE)
 
     def offset(self) -> int:
         """Return the query's `offset`. Raises `ValidationFailed`."""

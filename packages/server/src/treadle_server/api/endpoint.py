@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from treadle.wire.operations import OPERATIONS, Operation
 from treadle.wire.pages import Page
-from treadle_server.api.call import Call
+from treadle_server.api.call import DEFAULT_PER_PAGE, Call
 from treadle_server.authorization.permission import Permission
 from treadle_server.authorization.permissions import PERMISSIONS
 
@@ -35,6 +35,8 @@ class Endpoint(Operation):
     permission: Permission
     """What the gate checks before the handler is called (access/authorization.py)."""
     items: Items | None = None
+    per_page: int = DEFAULT_PER_PAGE
+    """How many items a page has, unless the query says."""
     streams: bool = False
     """Whether the handler reads the body by itself, however large it is."""
     late: timedelta = timedelta(0)

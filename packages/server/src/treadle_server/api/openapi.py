@@ -2,30 +2,44 @@
 
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Every, Frame, Hello, Unwatch, Watch
+from treadle.wire.operations import SIGNED
 from treadle.wire.problems import PROBLEMS, Problem
 from treadle.wire.runs import Claim, Report
 from treadle_server import __version__
-from treadle_server.api.call import DEFAULT_PER_PAGE, MOST_PER_PAGE
+from treadle_server.api.call import MOST_PER_PAGE
 from treadle_server.api.endpoint import Endpoint
+from treadle_server.api.workers import LONGEST_KEY
 
 ALWAYS = ("validation-error", "store-unavailable")
 GUARDED = ("unauthorized", "forbidden", "too-many-requests")
 """What every route answers that needs a token: for a wrong one, one with too few scopes, and too many wrong ones."""
 _SESSION: tuple[type[BaseModel], ...] = (Frame, Hello, Watch, Unwatch, Every, Report)
 _QUERY: dict[str, dict[str, Any]] = {
-    "limit": {"type": "integer", "minimum": 0, "maximum": MOST_PER_PAGE, "default": DEFAULT_PER_PAGE},
+    "limit": {"type": "integer", "minimum": 0, "maximum": MOST_PER_PAGE},
     "offset": {"type": "integer", "minimum": 0},
     "held": {"type": "boolean"},
     "run": {"type": "integer", "minimum": 0},
     "state": {"type": "string", "enum": ["dead", "waiting"], "default": "dead"},
 }
 """Parameters of the query that are no text."""
+
+_HEADERS: dict[str, dict[str, Any]] = {
+    "get": {"name": "Prefer", "description": "`wait=N`: answer when it is over, after N seconds at the latest."},
+    "claim": {
+        "name": "Idempotency-Key",
+        "description": "The request may be sent again under it, when its answer was lost.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[ -~]+$"},
+    },
+}
+"""What a request may say in a header, by its operation."""
 
 Schemas = Mapping[Any, dict[str, Any]]
 """A reference by (model, mode)."""
@@ -38,10 +52,11 @@ def document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
     models += [(e.body, "validation") for e in endpoints if e.body is not None]
     models += [(e.answer, "serialization") for e in endpoints if e.answer is not None]
     schemas, definitions = models_json_schema(list(dict.fromkeys(models)), ref_template="#/components/schemas/{model}")
+    filters = definitions["$defs"][TaskFilter.__name__]["properties"]
     paths: dict[str, Any] = {}
     for endpoint in endpoints:
         path = paths.setdefault(re.sub(r":\w+}", "}", endpoint.path), {})
-        path[endpoint.method.lower()] = _operation(endpoint, schemas)
+        path[endpoint.method.lower()] = _operation(endpoint, schemas, filters)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Treadle", "version": __version__, "description": "A durable task queue."},
@@ -54,17 +69,21 @@ def document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
     }
 
 
-def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, schemas: Schemas, filters: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": _operation_id(endpoint),
         "summary": endpoint.summary,
         "tags": [endpoint.tag],
-        "parameters": [*_path_parameters(endpoint.path), *(_query_parameter(name) for name in endpoint.query)],
+        "parameters": _parameters(endpoint, filters),
         "responses": _responses(endpoint, schemas),
     }
     if endpoint.body is not None:
         content = {"application/json": {"schema": schemas[endpoint.body, "validation"]}}
         operation["requestBody"] = {"content": content, "required": not endpoint.body_optional}
+    if endpoint.streams:
+        content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        said = "The bytes. Their Content-Type is the one that was announced."
+        operation["requestBody"] = {"content": content, "required": True, "description": said}
     if endpoint.is_open:
         operation["security"] = []
     else:
@@ -85,14 +104,25 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
     ]
 
 
-def _query_parameter(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "query", "required": False, "schema": _QUERY.get(name, {"type": "string"})}
+def _parameters(endpoint: Endpoint, filters: dict[str, Any]) -> list[dict[str, Any]]:
+    found = _path_parameters(endpoint.path)
+    for name in endpoint.query:
+        schema = _QUERY.get(name, {"type": "string"})
+        if name == "limit":
+            schema = {**schema, "default": endpoint.per_page}
+        elif "cursor" in endpoint.query and name in filters:
+            # Several values stand there several times. What is null is left out.
+            [schema] = [given for given in filters[name]["anyOf"] if given != {"type": "null"}]
+        found.append({"name": name, "in": "query", "required": name in SIGNED, "schema": schema})
+    if (header := _HEADERS.get(endpoint.name)) is not None:
+        found.append({"in": "header", "required": False, "schema": {"type": "string"}, **header})
+    return found
 
 
 def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for status in sorted({endpoint.status, *endpoint.also}):
-        found[str(status)] = {"description": "Success"}
+        found[str(status)] = {"description": HTTPStatus(status).phrase}
         if endpoint.answer is not None:
             schema = schemas[endpoint.answer, "serialization"]
             found[str(status)]["content"] = {"application/json": {"schema": schema}}
@@ -104,5 +134,6 @@ def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
         said = found.setdefault(str(kind.status), {"description": kind.title})
         if kind.title not in said["description"]:
             said["description"] += f"; {kind.title}"
-        said["content"] = {"application/problem+json": {"schema": schemas[Problem, "serialization"]}}
+        content = said.setdefault("content", {})
+        content["application/problem+json"] = {"schema": schemas[Problem, "serialization"]}
     return found

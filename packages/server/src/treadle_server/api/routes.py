@@ -30,7 +30,7 @@ from treadle_server.api import (
     windows,
     workers,
 )
-from treadle_server.api.call import Call
+from treadle_server.api.call import MOST_PER_PAGE, Call
 from treadle_server.api.endpoint import Endpoint, Items
 from treadle_server.api.openapi import document
 from treadle_server.domain.artifacts import AFTER_EXCEPTION
@@ -70,10 +70,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _on("get", tasks.get),
     _on("edit", tasks.patch),
     *(_on(action, steering.verb(action)) for action in get_args(Action)),
-    _on("runs", runs.list_of_task),
-    _on("history", runs.events_of_task),
+    _on("runs", runs.list_of_task, per_page=MOST_PER_PAGE),
+    _on("history", runs.events_of_task, per_page=MOST_PER_PAGE),
     _on("logs", runs.logs_of_task),
-    _on("steps", steps.list_of_task),
+    _on("steps", steps.list_of_task, per_page=MOST_PER_PAGE),
     _on("send", steps.send),
     _on("receive", steps.receive),
     _on("reclaim", runs.reclaim),

@@ -124,7 +124,7 @@ async def _serve(endpoint: Endpoint, request: Request, ctx: OperationContext) ->
     if principal.scopes is not None:
         await _check_row(endpoint, request, ctx, principal)
     given = await _body(endpoint, request, ctx)
-    return await endpoint.handler(Call(request, ctx, principal, given))
+    return await endpoint.handler(Call(request, ctx, principal, given, endpoint.per_page))
 
 
 async def _principal(endpoint: Endpoint, request: Request, ctx: OperationContext) -> Principal:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 
 from treadle_server.api.answers import answer
-from treadle_server.api.call import MOST_PER_PAGE, Call
+from treadle_server.api.call import Call
 from treadle_server.engine.commands import ReportRun
 from treadle_server.operations.encode import page_data
 from treadle_server.operations.reading import shown_after
@@ -15,7 +15,7 @@ from treadle_server.operations.runs import reclaim_run, shown_events, shown_logs
 
 async def list_of_task(call: Call) -> Response:
     """List the task's runs, the first one first; the last may be open. Up to 500 unless `limit` says otherwise."""
-    limit, offset = call.limit(MOST_PER_PAGE), call.offset()
+    limit, offset = call.limit(), call.offset()
     found = await shown_runs(call.ctx, call.task_id)
     return answer(page_data(found[offset : offset + limit], len(found), limit, offset))
 
@@ -25,7 +25,7 @@ async def events_of_task(call: Call) -> Response:
 
     Up to 500 unless `limit` says otherwise.
     """
-    limit, offset = call.limit(MOST_PER_PAGE), call.offset()
+    limit, offset = call.limit(), call.offset()
     found = await shown_events(call.ctx, call.task_id)
     return answer(page_data(found[offset : offset + limit], len(found), limit, offset))
 

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from treadle_server.api.answers import answer
-from treadle_server.api.call import MOST_PER_PAGE, Call
+from treadle_server.api.call import Call
 from treadle_server.operations.encode import page_data
 from treadle_server.operations.steps import kept_steps, receive_message, send_message
 
@@ -13,7 +13,7 @@ async def list_of_task(call: Call) -> Response:
 
     Up to 500 unless `limit` says otherwise.
     """
-    limit, offset = call.limit(MOST_PER_PAGE), call.offset()
+    limit, offset = call.limit(), call.offset()
     items, total = await kept_steps(call.ctx, call.task_id, offset=offset, limit=limit)
     return answer(page_data(items, total, limit, offset))
 

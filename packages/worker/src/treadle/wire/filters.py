@@ -33,8 +33,9 @@ def _id_or_name(text: str) -> str:
     return text.lower() if is_uuid(text.lower()) else text
 
 
-Count = Annotated[int, BeforeValidator(_no_flag), Field(ge=0, le=MOST_INTEGER)]
-Duration = Annotated[float, BeforeValidator(_no_flag), Field(ge=0, le=315_360_000, allow_inf_nan=False)]
+# Behind a validator pydantic writes bounds into a schema by names that JSON Schema does not know.
+Count = Annotated[int, Field(ge=0, le=MOST_INTEGER), BeforeValidator(_no_flag)]
+Duration = Annotated[float, Field(ge=0, le=315_360_000, allow_inf_nan=False), BeforeValidator(_no_flag)]
 WorkerWord = Annotated[Text, AfterValidator(_id_or_name)]
 """A worker's id, or its name."""
 

@@ -52,7 +52,17 @@ from treadle.wire.server import (
 )
 from treadle.wire.steps import MessageItem, MessageSend, Received, StepDone, StepItem, StepRef, Suspended
 from treadle.wire.targets import TargetItem
-from treadle.wire.tasks import Rerun, Resolve, RunItem, Steer, TaskEvent, TaskItem, TaskSubmit, TaskSubmitMany
+from treadle.wire.tasks import (
+    Rerun,
+    Resolve,
+    RunItem,
+    Steer,
+    Submitted,
+    TaskEvent,
+    TaskItem,
+    TaskSubmit,
+    TaskSubmitMany,
+)
 from treadle.wire.transitions import Action
 from treadle.wire.webhooks import DeliveryItem, Redeliver, Redelivered, WebhookItem, WebhookSet
 from treadle.wire.workers import Heartbeat, HeartbeatAnswer, TakenUntil, WorkerItem, WorkerRegister
@@ -79,7 +89,7 @@ class Operation:
     """The model of each item, when the answer is a page of them: who asks needs no model of each page."""
     status: int = 200
     also: tuple[int, ...] = ()
-    """Other statuses of success."""
+    """Other statuses that are no problem's."""
     problems: tuple[str, ...] = ()
     """Problem types that it may answer beside those of every operation."""
     query: tuple[str, ...] = ()
@@ -189,7 +199,7 @@ _OF_TASKS = {
     "submit_one": _post(
         f"{_ROOM}/tasks/{{job_name}}", TaskSubmit, TaskItem, *OF_SUBMIT, **_OPTIONAL, **_TAKEN_OR_THERE
     ),
-    "submit": _post(f"{_ROOM}/tasks", TaskSubmitMany, None, *OF_SUBMIT, **_TAKEN_OR_THERE),
+    "submit": _post(f"{_ROOM}/tasks", TaskSubmitMany, Submitted, *OF_SUBMIT, **_TAKEN_OR_THERE),
     "tasks_of_room": _page(f"{_ROOM}/tasks", TaskItem, IN_ROOM, *TASKS),
     "tasks": _page("/v1/tasks", TaskItem, IN_ROOM, "room", *TASKS),
     "claim": _post("/v1/tasks/claim", ClaimRequest, ClaimAnswer, *OF_WORKER, "task-conflict"),
@@ -320,8 +330,8 @@ _SERVER = {
     "metrics": _get("/metrics", None, ("forbidden",)),
     "healthz": _get("/healthz", Health),
     "healthz_v1": _get("/v1/healthz", Health),
-    "readyz": _get("/readyz", Health),
-    "readyz_v1": _get("/v1/readyz", Health),
+    "readyz": _get("/readyz", Health, also=(503,)),
+    "readyz_v1": _get("/v1/readyz", Health, also=(503,)),
     "problem": _get("/v1/problems/{name}", None, ("not-found",)),
     "openapi": _get("/v1/openapi.json", None),
 }

@@ -71,6 +71,12 @@ class TaskSubmitMany(Request):
     tasks: list[TaskOfMany] = Field(min_length=1, max_length=10_000)
 
 
+class Submitted(Model):
+    """The tasks that a request of many has put in, or found there, in its order."""
+
+    tasks: list["TaskItem"]
+
+
 class Receipt(Model):
     """What a submitter learns at once of a task that is in."""
 
