@@ -1,5 +1,6 @@
 """G9: what stands in a body is taken as it is written, or refused; nothing is guessed."""
 
+import gzip
 from typing import Any
 from uuid import uuid4
 
@@ -139,3 +140,22 @@ async def test_the_same_id_from_another_room_is_other_content(root: httpx.AsyncC
 
     assert (first.status_code, first.json()["room_id"]) == (202, "one")
     assert (other.status_code, problem(other)) == (409, "task-conflict")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "GZIP", "br, gzip"])
+async def test_a_body_that_is_compressed_is_refused_with_what_to_do(lab: Room, coding: str):
+    """G9: it was told to be no JSON, and read as it stood where it was some."""
+    body = gzip.compress(b'{"payload": {"n": 1}}')
+
+    for content in (body, b'{"payload": {"n": 1}}'):
+        answer = await lab.client.post(
+            f"/v1/rooms/lab/tasks/{lab.job}", content=content, headers={"Content-Encoding": coding}
+        )
+        assert (answer.status_code, problem(answer)) == (422, "validation-error")
+        assert "send the JSON as it is" in answer.json()["detail"]
+    plain = await lab.client.post(
+        f"/v1/rooms/lab/tasks/{lab.job}", json={"payload": {"n": 1}}, headers={"Content-Encoding": "identity"}
+    )
+
+    assert plain.status_code == 202
+    assert (await lab.client.get("/v1/tasks")).json()["total"] == 1

@@ -55,6 +55,13 @@ class Call:
         """Return the token that came with it."""
         return bearer(self.request.headers)
 
+    def reference(self, path: str) -> str:
+        """Return where a client finds a path of the server: below the public URL, if one is set, which may have a path.
+
+        Without one a client resolves it against the URL that it has asked.
+        """
+        return self.ctx.settings.public_url + path
+
     @property
     def task_id(self) -> TaskId:
         """Return the task's id from the path. Raises `TaskNotFound` when it is no id at all."""

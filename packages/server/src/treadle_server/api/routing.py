@@ -196,6 +196,8 @@ async def _body(endpoint: Endpoint, request: Request, ctx: OperationContext) -> 
         if not endpoint.body_optional:
             raise ValidationFailed(f"the body is empty: send a {endpoint.body.__name__} as JSON")
         return values.validate(endpoint.body, {})
+    if (coding := request.headers.get("content-encoding", "identity").strip().lower()) != "identity":
+        raise ValidationFailed(f"Content-Encoding: {coding[:40]!r} is not undone here; send the JSON as it is")
     given = await values.parse(raw)
     if endpoint.items is not None:
         return values.outline(endpoint.items.outline, given, endpoint.items.name)

@@ -68,4 +68,5 @@ async def run(call: Call) -> Response:
     """Put the schedule's task in now; its ticks stay as they are. 409 while its last task is open or its key held."""
     command = RunSchedule(principal=call.principal, room=call.room, name=_name(call))
     task = await call.ctx.engine.run(command)
-    return answer(await shown_after(call.ctx, task), 202, {"Location": f"/v1/tasks/{task.id}", "Retry-After": "1"})
+    headers = {"Location": call.reference(f"/v1/tasks/{task.id}"), "Retry-After": "1"}
+    return answer(await shown_after(call.ctx, task), 202, headers)

@@ -32,7 +32,7 @@ async def submit(call: Call) -> Response:
     wanted: TaskSubmit = call.body
     done = await submit_one(call.ctx, call.principal, call.room, call.path("job_name"), wanted)
     [data] = await shown_submitted(call.ctx, [done])
-    headers = {"Location": f"/v1/tasks/{done.task.id}"}
+    headers = {"Location": call.reference(f"/v1/tasks/{done.task.id}")}
     if done.created:
         headers["Retry-After"] = "1"
     return answer(data, 202 if done.created else 200, headers)

@@ -29,7 +29,9 @@ async def register(call: Call) -> Response:
     worker = await register_worker(call.ctx, call.principal, call.body)
     lost_after = call.ctx.settings.worker_timeout_seconds
     data = plain_worker(worker, call.ctx.now()) | beats_data(worker, lost_after, is_busy=False)
-    return answer({**data, "jobs": [], "running": [], "used": 0}, 201, {"Location": f"/v1/workers/{worker.id}"})
+    return answer(
+        {**data, "jobs": [], "running": [], "used": 0}, 201, {"Location": call.reference(f"/v1/workers/{worker.id}")}
+    )
 
 
 async def list_all(call: Call) -> Response:
