@@ -2,6 +2,7 @@
 
 import stat
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,8 @@ from treadle.cli.group import treadle
 from treadle.errors import ConnectionFailed
 from treadle_server.settings import Settings
 from treadle_server.testing import Served, serve
+
+EARLIER = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Certificates:
@@ -83,6 +86,32 @@ async def test_a_certificate_of_an_unknown_authority_is_refused_and_the_error_sa
     async with Client(secure.url, token=secure.token, patience=0) as client:
         for call in (client.ping, client.tokens):
             with pytest.raises(ConnectionFailed, match=r"not trusted here .*SSL_CERT_FILE"):
+                await call()
+
+
+@pytest.mark.parametrize(
+    ("name", "days", "advice"),
+    [
+        ("queue.example", 1, r"another name's .*: set TREADLE_URL to a name that stands in it"),
+        ("127.0.0.1", -1, r"does not count now .*: renew it"),
+    ],
+)
+async def test_a_certificate_of_a_trusted_authority_that_does_not_hold_is_refused_with_what_to_do_g9(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, days: int, advice: str
+) -> None:
+    """It was told to be of an authority that is to be named."""
+    authority = trustme.CA()
+    issued = authority.issue_cert(name, not_before=EARLIER, not_after=datetime.now(UTC) + timedelta(days=days))
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "cert.pem")
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+
+    async with (
+        serve(data_dir=tmp_path / "data", tls_cert=tmp_path / "cert.pem") as served,
+        Client(served.url, token=served.token, patience=0) as client,
+    ):
+        for call in (client.ping, client.tokens):
+            with pytest.raises(ConnectionFailed, match=advice):
                 await call()
 
 

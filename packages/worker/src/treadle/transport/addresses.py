@@ -35,5 +35,9 @@ def unreachable(url: str, error: Exception, proxy: str | None = None) -> str:
         # Without the password that may stand in it.
         cause += f", through the proxy {urlsplit(proxy).netloc.rpartition('@')[2]}: NO_PROXY names hosts without one"
     if isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(error):
+        if "mismatch" in cause:
+            return f"the certificate of {url} is another name's ({cause}): set TREADLE_URL to a name that stands in it"
+        if "expired" in cause or "not yet valid" in cause:
+            return f"the certificate of {url} does not count now ({cause}): renew it, or set this machine's clock"
         return f"the certificate of {url} is not trusted here ({cause}): name its authority's PEM file in SSL_CERT_FILE"
     return f"no server answers at {url} ({cause}): start one with `treadle server`, or set TREADLE_URL"
