@@ -11,8 +11,9 @@ import pytest
 import trustme
 
 from tests.worker.proxies import pump
+from tests.worker.transport.test_bearer import listening
 from treadle import Client
-from treadle.errors import ConnectionFailed
+from treadle.errors import ConnectionFailed, ConnectionLost
 from treadle.settings import InvalidSetting
 from treadle.transport.environment import proxy_of
 from treadle_server.testing import serve
@@ -128,6 +129,20 @@ async def test_a_proxy_that_is_not_there_is_named_where_no_server_is_reached(mon
             with pytest.raises(ConnectionFailed, match=r"through the proxy 127\.0\.0\.1:1: NO_PROXY") as failed:
                 await call()
             assert "secret" not in str(failed.value)
+
+
+async def test_a_proxy_that_answers_in_the_servers_place_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with listening() as stranger:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{stranger.port}")
+        place = rf"http://queue\.test:7420.* through the proxy 127\.0\.0\.1:{stranger.port} "
+
+        async with Client("http://queue.test:7420", token="any", patience=0) as client:
+            stranger.answer = "407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
+            with pytest.raises(ConnectionFailed, match=f"{place}answers 407"):
+                await client.whoami()
+            stranger.answer = "200 OK\r\nContent-Length: 9\r\n\r\n"
+            with pytest.raises(ConnectionLost, match=f"{place}broke before"):
+                await client.create_token("someone")
 
 
 @pytest.mark.parametrize("proxy", ["gopher://127.0.0.1:1", "http://[", "http://127.0.0.1:none", "http://", "://"])

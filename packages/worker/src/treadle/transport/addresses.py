@@ -25,6 +25,11 @@ def is_loopback_address(address: str) -> bool:
         return False
 
 
+def through(proxy: str | None) -> str:
+    """Return what to say of the proxy by which a server is asked, without the password that may stand in its URL."""
+    return "" if proxy is None else f" through the proxy {urlsplit(proxy).netloc.rpartition('@')[2]}"
+
+
 def unreachable(url: str, error: Exception, proxy: str | None = None) -> str:
     """Return what to say when no server is reached: nobody answers, or one whose certificate is not trusted.
 
@@ -32,8 +37,7 @@ def unreachable(url: str, error: Exception, proxy: str | None = None) -> str:
     """
     cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if proxy is not None:
-        # Without the password that may stand in it.
-        cause += f", through the proxy {urlsplit(proxy).netloc.rpartition('@')[2]}: NO_PROXY names hosts without one"
+        cause += f",{through(proxy)}: NO_PROXY names hosts without one"
     if isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(error):
         if "mismatch" in cause:
             return f"the certificate of {url} is another name's ({cause}): set TREADLE_URL to a name that stands in it"

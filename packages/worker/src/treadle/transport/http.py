@@ -19,7 +19,7 @@ from treadle.errors import (
     ValidationFailed,
     error_for,
 )
-from treadle.transport.addresses import shuffled, unreachable
+from treadle.transport.addresses import shuffled, through, unreachable
 from treadle.transport.bearer import Bearer, TokenSource, Way, bearer_of
 from treadle.transport.http_client import network_client
 from treadle.transport.older_servers import refuses, without
@@ -185,7 +185,8 @@ class HttpChannel:
                 error = ConnectionFailed(unreachable(url, failed, way.proxy))
             except httpx.RequestError as broken:
                 why = str(broken) or type(broken).__name__
-                raise ConnectionLost(f"the connection to {url} broke before the answer came ({why})") from None
+                place = url + through(way.proxy)
+                raise ConnectionLost(f"the connection to {place} broke before the answer came ({why})") from None
             else:
                 return _answer(response, way)
         raise error
@@ -270,7 +271,8 @@ def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFai
     if problem is not None and problem.is_ours:
         error = error_for(problem)
         return way.explained(error) if isinstance(error, Unauthorized) else error
-    said = f"{response.request.method} {response.url} answers {response.status_code}: is a Treadle server there?"
+    asked = f"{response.request.method} {response.url}{through(way.proxy)}"
+    said = f"{asked} answers {response.status_code}: is a Treadle server there?"
     return ConnectionFailed(said) if response.status_code in _NOT_REACHED else ConnectionLost(said)
 
 
