@@ -10,11 +10,22 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from sqlalchemy.exc import OperationalError
+from starlette.requests import Request
 
 from tests.api.rooms import Room, make_room, problem, until
 from treadle_server.api import meta
+from treadle_server.api.problems import problem_response
+from treadle_server.errors import DatabaseIsNewer, StoreUnavailable
 from treadle_server.settings import Settings
 from treadle_server.testing import Served, serve, serve_in_thread
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("put it again"), DatabaseIsNewer("a newer one has migrated it")])
+def test_whoever_is_told_that_it_is_not_now_is_told_when_to_try_again(error: StoreUnavailable):
+    """T8: an upload that a stopping server broke off, and a write beside a newer server, had no word of it."""
+    answer = problem_response(error, Request({"type": "http", "path": "/", "headers": []}))
+
+    assert (answer.status_code, int(answer.headers["retry-after"]) >= 1) == (503, True)
 
 
 async def test_a_database_that_does_not_answer_is_a_503_and_comes_back(

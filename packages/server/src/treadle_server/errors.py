@@ -45,6 +45,8 @@ class TreadleError(Exception):
     """Anything that the server says to a client as a problem."""
 
     problem: ClassVar[str] = "internal-server-error"
+    again_after: ClassVar[float | None] = None
+    """After how many seconds it is worth another try, where the error does not say by itself."""
 
     def __init__(
         self, detail: str, *, errors: list[dict[str, Any]] | None = None, retry_after: float | None = None
@@ -52,7 +54,7 @@ class TreadleError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.errors = errors
-        self.retry_after = retry_after
+        self.retry_after = self.again_after if retry_after is None else retry_after
 
     @property
     def type(self) -> ProblemType:
@@ -264,6 +266,7 @@ class StoreUnavailable(TreadleError):
     """The database does not answer; nothing was changed."""
 
     problem = "store-unavailable"
+    again_after = 1.0
 
 
 class DatabaseIsNewer(StoreUnavailable):
