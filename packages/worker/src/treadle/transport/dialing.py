@@ -18,7 +18,7 @@ from treadle.errors import (
     problem_named,
     problem_of,
 )
-from treadle.transport.addresses import unreachable
+from treadle.transport.addresses import led_away, unreachable
 from treadle.transport.bearer import Way
 from treadle.transport.environment import authorities
 from treadle.wire.frames import PROTOCOL
@@ -35,6 +35,9 @@ _CLOSE_TIMEOUT = 2.0
 
 _DOWN = frozenset({429, 500, 502, 503, 504})
 """Answers to the upgrade that say: not now."""
+
+_MOVED = frozenset({301, 302, 303, 307, 308})
+"""Answers to the upgrade that say: elsewhere."""
 
 _LATER = frozenset({1001, 1012, 1013})
 """Close codes that say: not now."""
@@ -138,6 +141,8 @@ def items_of(message: str | bytes) -> list[dict[str, Any]]:
 
 def _refusal(url: str, error: InvalidStatus) -> TreadleError:
     status, body = error.response.status_code, error.response.body
+    if status in _MOVED and (location := error.response.headers.get("Location")) is not None:
+        return SocketRefused(led_away(url, location))
     if status in _DOWN:
         return ConnectionFailed(f"{url} answers {status}: it is not ready, or its proxy doesn't reach it")
     try:

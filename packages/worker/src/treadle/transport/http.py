@@ -19,7 +19,7 @@ from treadle.errors import (
     ValidationFailed,
     error_for,
 )
-from treadle.transport.addresses import shuffled, through, unreachable
+from treadle.transport.addresses import led_away, shuffled, through, unreachable
 from treadle.transport.bearer import Bearer, TokenSource, Way, bearer_of
 from treadle.transport.http_client import network_client
 from treadle.transport.older_servers import refuses, without
@@ -271,6 +271,8 @@ def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFai
     if problem is not None and problem.is_ours:
         error = error_for(problem)
         return way.explained(error) if isinstance(error, Unauthorized) else error
+    if response.is_redirect:
+        return ConnectionFailed(led_away(way.url, response.headers["location"]))
     asked = f"{response.request.method} {response.url}{through(way.proxy)}"
     said = f"{asked} answers {response.status_code}: is a Treadle server there?"
     return ConnectionFailed(said) if response.status_code in _NOT_REACHED else ConnectionLost(said)

@@ -1,0 +1,26 @@
+"""What answers in a server's place over plain HTTP, and what is said of it."""
+
+import pytest
+
+from tests.worker.transport.test_bearer import listening
+from treadle import Client
+from treadle.errors import ConnectionFailed, SocketRefused
+from treadle.transport.bearer import bearer_of
+from treadle.transport.session import Session
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("status", ["301 Moved Permanently", "307 Temporary Redirect"])
+async def test_an_address_that_leads_elsewhere_is_told_with_where_to_and_nothing_was_done_there(status: str) -> None:
+    """As a proxy does that has each http:// address lead to its https:// one; a submit might have been done."""
+    async with listening() as proxy:
+        proxy.answer = f"{status}\r\nLocation: https://queue.test/v1\r\nContent-Length: 0\r\n\r\n"
+        url = f"http://127.0.0.1:{proxy.port}"
+        said = rf"{url} leads to https://queue\.test/v1: set TREADLE_URL"
+
+        with pytest.raises(SocketRefused, match=said):
+            await Session((url,), bearer_of("any"), on_push=lambda _: None)._dial(url)
+        async with Client(url, token="any", patience=0) as client:
+            with pytest.raises(ConnectionFailed, match=said):
+                await client.create_token("someone")
