@@ -17,7 +17,7 @@ async def test_an_address_that_leads_elsewhere_is_told_with_where_to_and_nothing
     async with listening() as proxy:
         proxy.answer = f"{status}\r\nLocation: https://queue.test/v1\r\nContent-Length: 0\r\n\r\n"
         url = f"http://127.0.0.1:{proxy.port}"
-        said = rf"{url} leads to https://queue\.test/v1: set TREADLE_URL"
+        said = rf"{url} answers {status[:3]} and leads to https://queue\.test/v1: set TREADLE_URL"
 
         with pytest.raises(SocketRefused, match=said):
             await Session((url,), bearer_of("any"), on_push=lambda _: None)._dial(url)

@@ -30,9 +30,10 @@ def through(proxy: str | None) -> str:
     return "" if proxy is None else f" through the proxy {urlsplit(proxy).netloc.rpartition('@')[2]}"
 
 
-def led_away(url: str, location: str) -> str:
+def led_away(url: str, status: int, location: str) -> str:
     """Return what to say of an address that answers with another one: what is asked and shown goes to no other."""
-    return f"{url} leads to {location[:300]}: set TREADLE_URL to the server's own address, such as its https:// one"
+    advice = "set TREADLE_URL to the server's own address, such as its https:// one"
+    return f"{url} answers {status} and leads to {location[:300]}: {advice}"
 
 
 def unreachable(url: str, error: Exception, proxy: str | None = None) -> str:

@@ -142,7 +142,7 @@ def items_of(message: str | bytes) -> list[dict[str, Any]]:
 def _refusal(url: str, error: InvalidStatus) -> TreadleError:
     status, body = error.response.status_code, error.response.body
     if status in _MOVED and (location := error.response.headers.get("Location")) is not None:
-        return SocketRefused(led_away(url, location))
+        return SocketRefused(led_away(url, status, location))
     if status in _DOWN:
         return ConnectionFailed(f"{url} answers {status}: it is not ready, or its proxy doesn't reach it")
     try:

@@ -272,7 +272,7 @@ def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFai
         error = error_for(problem)
         return way.explained(error) if isinstance(error, Unauthorized) else error
     if response.is_redirect:
-        return ConnectionFailed(led_away(way.url, response.headers["location"]))
+        return ConnectionFailed(led_away(way.url, response.status_code, response.headers["location"]))
     asked = f"{response.request.method} {response.url}{through(way.proxy)}"
     said = f"{asked} answers {response.status_code}: is a Treadle server there?"
     return ConnectionFailed(said) if response.status_code in _NOT_REACHED else ConnectionLost(said)
