@@ -2,11 +2,13 @@
 
 import asyncio
 import sqlite3
+from contextlib import closing
 
 import pytest
 
 from tests.waiting import turns
 from treadle_server.errors import StoreUnavailable
+from treadle_server.store import connections
 from treadle_server.store.sqlite import writer
 from treadle_server.store.store import SqlStore
 
@@ -57,6 +59,33 @@ async def test_many_rows_are_committed_aside_however_quick_the_disk_is_n3(sqlite
 
     assert len(aside) == is_aside
     assert len(await keys(sqlite)) == rows
+
+
+async def test_a_log_that_a_long_reader_has_let_grow_is_cut_when_it_has_left(tmp_path, monkeypatch) -> None:
+    """It kept gigabytes of the disk until the server was restarted."""
+    [limit] = [one for one in connections._WRITER if "journal_size_limit" in one]
+    small = {limit: "PRAGMA journal_size_limit=100000", "PRAGMA wal_autocheckpoint=4000": "PRAGMA wal_autocheckpoint=9"}
+    monkeypatch.setattr(connections, "_WRITER", tuple(small.get(one, one) for one in connections._WRITER))
+    path = tmp_path / "treadle.db"
+    store = SqlStore(f"sqlite:///{path}")
+    await store.open()
+
+    async def write(value: str) -> int:
+        async with store.write() as tx:
+            await tx.connection.exec_driver_sql(f"UPDATE meta SET value = '{value}'")
+        return path.with_name("treadle.db-wal").stat().st_size
+
+    async with store.write() as tx:
+        await tx.connection.exec_driver_sql(INSERT.format("k"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM meta").fetchall()
+        grown = [await write(f"{n}" * 20_000) for n in range(30)]
+    cut = [await write(f"{n}") for n in range(3)]
+
+    await store.close()
+    assert grown[-1] > 500_000
+    assert cut[-1] <= 100_000
 
 
 async def test_a_database_that_another_process_has_locked_is_asked_for_again_z9(sqlite, tmp_path) -> None:

@@ -21,7 +21,7 @@ def look_at_log(path: Path) -> Seen:
     if size >= LARGE_LOG:
         return [Finding("snapshots", "warn", f"{log} has {amount(size)}: something reads the database in one"
                         " transaction for long, and nothing can be written back",
-                        "end it (fuser says who has the file open), then restart the server")]  # fmt: skip
+                        "end it (fuser says who has the file open): the log is cut by the next commit")]  # fmt: skip
     return [Finding("snapshots", "ok", f"the log has {amount(size)}")]
 
 
