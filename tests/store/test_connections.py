@@ -165,6 +165,7 @@ OUT_OF_ORDER = {
     "25006": "read-only transaction",
     "3F000": "invalid schema name",
     "42501": "insufficient privilege",
+    "42P01": "undefined table",
     "55P03": "lock not available",
     "XX001": "data corrupted",
 }

@@ -52,6 +52,21 @@ async def test_what_only_reads_and_is_broken_off_for_another_can_be_tried_again(
 
 
 @pytest.mark.postgres
+async def test_a_table_that_is_not_there_is_said_to_be_looked_for(old_url: str) -> None:
+    """As in the midst of a restore, or under another search_path: each request was an internal error."""
+    store = SqlStore(old_url)
+    await store.open()
+    async with store.write() as tx:
+        await tx.connection.execute(text("ALTER TABLE meta RENAME TO former"))
+
+    with pytest.raises(StoreUnavailable, match=r"^a table is not there: .* search_path, .*; nothing was changed"):
+        async with store.write():
+            pass
+
+    await store.close()
+
+
+@pytest.mark.postgres
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

@@ -192,8 +192,8 @@ def _begin_soon(connection: Connection) -> None:
 
 _COMMON = ("PRAGMA busy_timeout=30000", "PRAGMA foreign_keys=ON", "PRAGMA temp_store=MEMORY")
 _READER = (*_COMMON, "PRAGMA query_only=ON", "PRAGMA cache_size=-16000", "PRAGMA mmap_size=268435456")
-# FULL: the log is synced before a commit returns (G1). 4,000 pages: the log is written back every 16 MiB. Where somebody
-# reads for so long that it can't be, it is cut to 64 MiB once it was.
+# FULL: the log is synced before a commit returns (G1). 4,000 pages: the log is written back every 16 MiB, and cut to
+# 64 MiB where somebody has read for so long that it could not be.
 _WRITER = (
     *_COMMON,
     "PRAGMA journal_mode=WAL",

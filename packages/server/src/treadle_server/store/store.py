@@ -40,9 +40,9 @@ _OUT_OF_ORDER = frozenset({"08", "28", "3D", "53", "57", "58", "XX"})
 """Classes of PostgreSQL's states: connection lost, user refused, no such database, out of resources, operator's
 intervention, error of the system, and of its own, such as damaged data."""
 
-_REFUSED = frozenset({"25006", "3F000", "42501", "55P03"})
-"""PostgreSQL's read_only_sql_transaction, invalid_schema_name, insufficient_privilege and lock_not_available: what its
-operator has set up, or another session does, and nothing was done."""
+_REFUSED = frozenset({"25006", "3F000", "42501", "42P01", "55P03"})
+"""PostgreSQL's read_only_sql_transaction, invalid_schema_name, insufficient_privilege, undefined_table and
+lock_not_available: what its operator has set up, or another session does, and nothing was done."""
 
 _BROKEN = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
 """SQLite's codes of errors that are none of the operation's."""
@@ -104,6 +104,7 @@ _ADVICE = {
     "25006": "the database takes no writes: it is a standby, or default_transaction_read_only is set",
     "3F000": "the database has no schema to make tables in: look at its search_path, and at the role's",
     "42501": "the role may not do in the database what is needed: make it the owner of the database or its schema",
+    "42P01": "a table is not there: look at the database's search_path, and whether somebody restores it",
     "53100": _FULL,
     "55P03": "another session keeps locked in the database what is needed: pg_locks and pg_stat_activity say which; end"
     " it, or wait for it",
