@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from tests.chaos.processes import ServerProcess, stopped_at_the_end
+from tests.chaos.processes import Process, ServerProcess, stopped_at_the_end
 from tests.waiting import until
 from treadle_server.app import create_app
 from treadle_server.serving import server
@@ -186,3 +186,37 @@ async def test_a_server_whose_application_does_not_end_leaves_without_it(
     answers.set()
     async with asyncio.timeout(PATIENCE):
         await closed.wait()
+
+
+FAILING = """
+from treadle.cli import main
+from treadle_server.services.poller import Poller
+from treadle_server.services import base
+
+async def turn(poller):
+    raise MemoryError
+
+def failed(health, error):
+    raise error
+
+Poller.turn, base._failed = turn, failed
+main()
+"""
+"""A server that has no memory left, not even to say so."""
+
+
+async def test_a_server_a_part_of_which_failed_ends_so_that_it_is_started_again(tmp_path: Path) -> None:
+    """It went on without, and looked alive to who watches over it: all that it was asked was answered by an error."""
+    process = ServerProcess(tmp_path, f"sqlite:///{tmp_path / 'treadle.db'}")
+    process.run_from(FAILING)
+    Process.start(process)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            code = await process.ended()
+    finally:
+        if not process.has_ended:
+            process.kill()
+
+    assert code == 1
+    assert "Error: a part of the server failed" in process.log.read_text()
+    assert "MemoryError" in process.log.read_text()

@@ -168,6 +168,8 @@ async def _serve(settings: Any) -> None:
             os._exit(0)
         if serving_app.outdated is not None:
             raise click.ClickException(serving_app.outdated)
+        if serving_app.has_failed:
+            raise click.ClickException("a part of the server failed, and it can't go on without: its log says why")
 
 
 def _say_hello(settings: Any, url: str) -> None:

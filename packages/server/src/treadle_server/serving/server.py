@@ -105,6 +105,8 @@ class Server(uvicorn.Server):
         self._stopping = asyncio.Event()
         self.has_left = False
         """Whether it has stopped without its application, which its database kept from ending."""
+        self.has_failed = False
+        """Whether its application has ended by itself, as where there is no memory left."""
         limits = ConnectionLimits(
             settings.max_connections, settings.max_connections_per_address, settings.trusted_proxies
         )
@@ -171,10 +173,14 @@ class Server(uvicorn.Server):
     async def main_loop(self) -> None:
         """Tick as uvicorn does, and end without waiting for the next tick when `stop` is called.
 
-        A server whose database a newer one has migrated ends too: whoever is connected to it is to turn to another.
+        A server whose database a newer one has migrated ends too: whoever is connected to it is to turn to another. So
+        does one whose application has ended: it answered every request with an error, and nobody started it again.
         """
         counter = 0
         while not await self.on_tick(counter) and self.outdated is None:
+            if self.lifespan.shutdown_event.is_set():
+                self.has_failed = True
+                break
             counter = (counter + 1) % 864_000
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
