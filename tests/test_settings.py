@@ -125,6 +125,13 @@ def test_artifacts_that_have_no_place(tmp_path: Path) -> None:
     assert "TREADLE_ARTIFACTS" in told
 
 
+@pytest.mark.parametrize("url", ["queue.example", "https://queue.example/?x=1", "https://queue.example#x"])
+def test_a_public_url_below_which_nothing_can_stand(tmp_path: Path, url: str) -> None:
+    told = refused(tmp_path, "server", "--port", "0", TREADLE_PUBLIC_URL=url)
+
+    assert f"'{url}' is no address; write http://host:port" in told
+
+
 @pytest.mark.parametrize("url", ["file://artifacts", "file://data/artifacts"])
 def test_artifacts_at_a_path_that_is_none(tmp_path: Path, url: str) -> None:
     """The first was the current directory, the second `/artifacts`."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from asyncio.subprocess import PIPE
@@ -183,8 +184,10 @@ def test_several_urls_are_split_and_a_wrong_one_is_named(monkeypatch: pytest.Mon
     monkeypatch.setenv("TREADLE_URL", "http://a:1/, https://b/treadle")
 
     assert Settings().urls == ("http://a:1", "https://b/treadle")
-    with pytest.raises(ValueError, match="'ftp://c' is no server's address"):
-        Settings(url="ftp://c")
+    assert Settings(url="HTTPS://B/Treadle").urls == ("https://B/Treadle",)
+    for wrong in ("ftp://c", "http://c?x=1", "http://c#x", "https://c/a b"):
+        with pytest.raises(ValueError, match=f"'{re.escape(wrong)}' is no server's address"):
+            Settings(url=wrong)
     with pytest.raises(InvalidSetting, match="no server's address is given"):
         treadle.Client(" , ")
 

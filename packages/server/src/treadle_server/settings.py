@@ -215,8 +215,8 @@ class Settings(BaseSettings):
     @field_validator("public_url")
     @classmethod
     def _check_public_url(cls, value: str) -> str:
-        if value and not value.startswith(("http://", "https://")):
-            raise ValueError(f"{value!r} is no address; write http://host:port or https://host")
+        if value and not (value.startswith(("http://", "https://")) and not {"?", "#", " "} & set(value)):
+            raise ValueError(f"{value!r} is no address; write http://host:port or https://host/path")
         return value.rstrip("/")
 
     @field_validator(

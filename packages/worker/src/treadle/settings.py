@@ -143,17 +143,19 @@ def token_in(text: str, place: str) -> str:
 
 
 def _is_place(text: str) -> bool:
-    """Whether this names a host, and a port that there can be."""
+    """Whether this names a host, a port that there can be, and nothing behind a path."""
     try:
         parts = urlsplit(f"//{text}")
-        return bool(parts.hostname) and parts.port != 0
+        return bool(parts.hostname) and parts.port != 0 and not {"?", "#", " "} & set(text)
     except ValueError:  # a port that is no number, or a bracket without its other
         return False
 
 
 def split_urls(text: str) -> tuple[str, ...]:
     """Split comma-separated URLs; raise `InvalidSetting` unless each is http:// or https://."""
-    urls = tuple(part.strip().rstrip("/") for part in text.split(",") if part.strip())
+    given = (part.strip().rstrip("/").partition("://") for part in text.split(",") if part.strip())
+    # A scheme may be written either way, and is compared as it is here.
+    urls = tuple(scheme.lower() + separator + rest for scheme, separator, rest in given)
     for url in urls:
         scheme, separator, rest = url.partition("://")
         if scheme not in {"http", "https"} or not separator or not _is_place(rest):
