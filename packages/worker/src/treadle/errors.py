@@ -297,6 +297,12 @@ class ArtifactConflict(ProblemError):
     name = "artifact-conflict"
 
 
+class RangeNotSatisfiable(ProblemError):
+    """The artifact ends before the bytes that are asked for."""
+
+    name = "range-not-satisfiable"
+
+
 class WebhookNotFound(ProblemError):
     """There is no such webhook in this room, or it is another user's."""
 
@@ -319,6 +325,12 @@ class MethodNotAllowed(ProblemError):
     """The route exists, with other methods."""
 
     name = "method-not-allowed"
+
+
+class UpgradeRequired(ProblemError):
+    """The session is a websocket, and the request asked for none."""
+
+    name = "upgrade-required"
 
 
 class StoreUnavailable(ProblemError):

@@ -9,7 +9,6 @@ import os
 import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from treadle.errors import ConnectionFailed
 from treadle.transport.addresses import is_loopback
@@ -27,6 +26,8 @@ def proxy_of(url: str) -> str | None:
     None, where NO_PROXY names its host, and for this machine, which no proxy stands before. Raises `InvalidSetting` for
     one that can't be used.
     """
+    from urllib.request import getproxies, proxy_bypass
+
     split = urlsplit(url)
     place = split.netloc.rpartition("@")[2]
     if is_loopback(split.hostname) or proxy_bypass(place):
