@@ -153,8 +153,9 @@ async def test_a_proxy_that_can_not_be_one_is_a_setting_that_is_wrong(
     monkeypatch.setenv("HTTP_PROXY", proxy)
 
     async with Client("http://queue.test:7420", token="any", patience=0) as client:
-        with pytest.raises(InvalidSetting, match=r"names a proxy for queue\.test that can't be used"):
+        with pytest.raises(InvalidSetting, match=r"names a proxy for queue\.test that can't be used") as failed:
             await client.whoami()
+        assert str(failed.value).count("the environment") == 1
 
 
 async def test_the_socket_and_http_trust_the_systems_authorities(

@@ -38,12 +38,13 @@ def proxy_of(url: str) -> str | None:
         return None
     proxy = named if "://" in named else f"http://{named}"
     try:
-        named_place = urlsplit(proxy)
-        if named_place.scheme not in _SCHEMES or not named_place.hostname or named_place.port == 0:
-            raise unusable(url, f"it is no {' or '.join(_SCHEMES[:2])} URL")
-    except ValueError as error:
+        parts = urlsplit(proxy)
+        is_one = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError as error:  # a port that is no number, or a bracket without its other
         raise unusable(url, error) from None
-    user, at, _ = named_place.netloc.rpartition("@")
+    if not is_one:
+        raise unusable(url, f"it is no {' or '.join(_SCHEMES[:2])} URL")
+    user, at, _ = parts.netloc.rpartition("@")
     # A user without a password has an empty one: websockets takes no other.
     return proxy.replace(f"{user}@", f"{user}:@", 1) if at and ":" not in user else proxy
 
