@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import pytest
@@ -43,16 +44,45 @@ class Post:
         await self.peers.turn()
         assert self.relay.sender.peers_listen
 
+    async def servers(self) -> dict[str, int]:
+        """Return who is shown, and how many notices each has sent."""
+        async with self.engine.store.read() as connection:
+            rows = await connection.execute(sa.select(servers.c.id, servers.c.said))
+            return {str(row.id): row.said for row in rows}
 
-@pytest.fixture
-async def post(postgres_database: str) -> AsyncIterator[Post]:
-    store = SqlStore(postgres_database)
+    async def is_taken_for_gone(self, server: str) -> None:
+        """Have a server be one that was not seen for long."""
+        async with self.engine.store.write() as tx:
+            await tx.connection.execute(sa.delete(servers).where(servers.c.id == server))
+        await self.peers.turn()
+        assert await self.reads_anew()
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Post]:
+    store = SqlStore(url)
     await store.open()
     async with Engine(store).running() as engine:
-        post = Post(engine, postgres_database)
+        post = Post(engine, url)
         yield post
         await post.relay.close()
     await store.close()
+
+
+@pytest.fixture
+async def post(postgres_database: str) -> AsyncIterator[Post]:
+    async with opened(postgres_database) as post:
+        yield post
+
+
+@pytest.fixture
+async def other(post: Post, postgres_database: str) -> AsyncIterator[Post]:
+    """Another server, which `post` has seen."""
+    async with opened(postgres_database) as other:
+        await other.peers.turn()
+        await post.peers.turn()
+        await post.reads_anew()
+        yield other
 
 
 async def test_after_its_line_broke_a_server_reads_everything_anew_g11(post: Post) -> None:
@@ -91,6 +121,43 @@ async def test_what_a_server_did_last_that_was_only_heard_between_two_looks_is_r
     await post.peers.turn()
 
     assert not await post.reads_anew(), "once is enough"
+
+
+@pytest.mark.parametrize("is_heard", [False, True], ids=["without a line", "with a line"])
+async def test_what_a_server_committed_after_it_stood_still_and_before_it_was_stopped_is_read_anew_g7_g11(
+    post: Post, other: Post, is_heard: bool
+) -> None:
+    """Nobody heard of it: it was taken for gone, and was stopped before it told what it had committed."""
+    if is_heard:
+        await other.relay.turn()
+    await post.is_taken_for_gone(other.engine.hub.stream)
+    assert other.peers._looked_at is not None
+    other.peers._looked_at -= ABSENT + 1
+
+    await Shop(other.engine).register()
+    await other.relay.close()
+    await post.peers.turn()
+
+    assert await post.reads_anew()
+
+
+async def test_a_server_shows_itself_with_a_commit_only_where_it_may_not_be_known_g11(post: Post, other: Post) -> None:
+    await post.is_taken_for_gone(other.engine.hub.stream)
+
+    await Shop(other.engine).register()
+
+    assert await post.servers() == {post.engine.hub.stream: 0}
+
+
+async def test_a_commit_with_which_a_server_shows_itself_waits_for_the_disk_g1(post: Post) -> None:
+    assert post.peers.may_be_missed
+    async with post.engine.store.write() as tx:
+        assert post.engine.show_presence is not None
+        await post.engine.show_presence(tx, post.engine.clock.now())
+        [waits] = (await tx.connection.exec_driver_sql("SHOW synchronous_commit")).one()
+
+    assert waits == "on"
+    assert await post.servers() == {post.engine.hub.stream: 1}
 
 
 async def test_a_server_that_stood_still_reads_everything_anew_g11(post: Post) -> None:

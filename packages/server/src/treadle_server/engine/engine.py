@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -38,7 +38,8 @@ from treadle_server.engine.rules import Rules
 from treadle_server.engine.unconfirmed import Unconfirmed, hand_back
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import StoreUnavailable, TooManyRequests
-from treadle_server.store.store import LostUpdate, SqlStore
+from treadle_server.store.base import Tx
+from treadle_server.store.store import LostUpdate, SqlStore, in_brief
 from treadle_server.store.transaction.past_outcomes import add_past_outcomes
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,8 @@ class Engine:
         self.dispatcher = Dispatcher(self.clock.monotonic, worker_timeout=self.rules.worker_timeout)
         self.fast_reports = FastReports(self.hub)
         self.hooks = Hooks()
+        self.show_presence: Callable[[Tx, datetime], Awaitable[None]] | None = None
+        """Writes into a transaction that this server is there, where other servers may not know it."""
         self._limits = LimitKeeper(self.clock.monotonic)
         self._log_lines = LogLineNumbers()
         self._cache = Cache(self.dispatcher.forget_lanes)
@@ -243,7 +246,7 @@ class Engine:
                 self._queue.put_back(batch)
                 return True
             except (IntegrityError, LostUpdate) as error:
-                log.info("another writer was faster (%s), attempt %d", _in_brief(error), attempt + 1)
+                log.info("another writer was faster (%s), attempt %d", in_brief(error), attempt + 1)
                 if attempt == TRIES - 1:
                     return await self._one_by_one(batch, error)
             except StoreUnavailable as error:
@@ -290,6 +293,8 @@ class Engine:
                     await self._limits.let_through(work, sight)
                 if self.hooks:
                     await self.hooks.note(tx, work.batch.tasks, now)
+                if self.show_presence is not None:
+                    await self.show_presence(tx, now)
                 if new:  # the batch before may read on behind queues
                     await flight.land()
                 self._note_claimable(work, new)
@@ -393,8 +398,3 @@ class Engine:
         if not (self.dispatcher.can_serve or self.dispatcher.has_impatient):
             return None
         return await self.dispatcher.assign(work.tx, work.now)
-
-
-def _in_brief(error: Exception) -> str:
-    """Return what the database said, without the statement and what was to be written: that is nobody's to read."""
-    return str(getattr(error, "orig", None) or error).partition("\n")[0]

@@ -114,16 +114,22 @@ _ADVICE = {
 """What to do, by SQLite's primary code or PostgreSQL's state."""
 
 
-def _unavailable(error: BaseException) -> StoreUnavailable:
+def in_brief(error: BaseException) -> str:
+    """Return what the database said, without the statement and what was to be written: that is nobody's to read.
+
+    PostgreSQL's details and hints are lines of their own behind it: a log has one for each event.
+    """
     cause = getattr(error, "orig", None) or error
+    return str(cause).partition("\n")[0] or type(cause).__name__
+
+
+def _unavailable(error: BaseException) -> StoreUnavailable:
     state = _state(error) if isinstance(error, DBAPIError) else ""
     what = _ADVICE.get(state or _code(error), "the database does not answer")
-    # PostgreSQL's details and hints are lines of their own behind it: a log has one for each event.
-    shown = str(cause).partition("\n")[0] or type(cause).__name__
     # A connection that broke after it was asked to commit: what is sent again with the same id is done once.
     is_unknown = getattr(error, "statement", None) == "COMMIT" and state not in _REFUSED
     done = "whether it was done is not known" if is_unknown else "nothing was changed"
-    return StoreUnavailable(f"{what} ({shown}); {done}, try again", retry_after=RETRY_AFTER)
+    return StoreUnavailable(f"{what} ({in_brief(error)}); {done}, try again", retry_after=RETRY_AFTER)
 
 
 def _tx(direct: DirectConnection) -> Tx:

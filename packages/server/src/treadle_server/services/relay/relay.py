@@ -19,6 +19,7 @@ from treadle_server.services.relay import codec
 from treadle_server.services.relay.codec import Notice
 from treadle_server.services.relay.receiver import NoticeReceiver
 from treadle_server.services.relay.sender import NoticeSender
+from treadle_server.store.base import Tx
 from treadle_server.store.postgres.dedicated import Connect, DedicatedConnection
 from treadle_server.store.transaction import peers as stored
 
@@ -58,6 +59,7 @@ class Relay(EngineService):
         super().__init__(engine)
         self.sender = NoticeSender(engine)
         self.inbox = Inbox(engine)
+        self.peers = Peers(engine, self)
         self._connection = connect(url, self.wake)
         self._announces = True
         self._listening: object = None
@@ -70,7 +72,7 @@ class Relay(EngineService):
     @property
     def services(self) -> list[Service]:
         """Return what is to be run: this one, the one that takes what is heard, and the one that misses notices."""
-        return [self, self.inbox, Peers(self._engine, self)]
+        return [self, self.inbox, self.peers]
 
     def notices(self) -> tuple[int, int]:
         """Return how many notices were sent, and how many were heard."""
@@ -143,8 +145,11 @@ class Relay(EngineService):
         self.sender.peers_want_each = self.inbox.want_each(server, wanted=wanted)
 
     async def close(self) -> None:
-        """Hear nothing more, and let the others tell nothing to this server any more."""
-        if self._connection.is_open:
+        """Hear nothing more, and let the others tell nothing to this server any more.
+
+        Those that may have taken it for gone learn by its row that it was there, until that is too old.
+        """
+        if self._connection.is_open and not self.peers.may_be_missed:
             try:
                 async with self._connection.lent() as connection:
                     await connection.execute("DELETE FROM servers WHERE id = $1", self._engine.hub.stream)
@@ -223,6 +228,24 @@ class Peers(EngineService):
         self._said: dict[str, int] = {}
         """How many notices each had sent when it was last looked at: a look later they must have come."""
         self._looked_at: float | None = None
+        engine.show_presence = self._show_again
+
+    @property
+    def may_be_missed(self) -> bool:
+        """Whether the others may not know that this server is there: it did not show itself for long, or not yet."""
+        now = asyncio.get_running_loop().time()
+        return self._looked_at is None or now - self._looked_at > ABSENT
+
+    async def _show_again(self, tx: Tx, now: datetime) -> None:
+        """Show this server with what it commits, if the others may have taken it for gone.
+
+        They have read everything anew and wait for nothing more of it, and it may end before it tells them. Said to
+        have sent one notice more than it has, it is missed by the number of that.
+        """
+        if self.may_be_missed:
+            hub = self._engine.hub
+            mine = stored.Peer(hub.stream, self._relay.sender.said + 1, hub.wants_each_here)
+            await stored.show(tx, mine, now)
 
     async def turn(self) -> float:
         """Look once. Raises `StoreUnavailable`."""
@@ -250,10 +273,9 @@ class Peers(EngineService):
             self._relay.want_each(server, wanted=False)
             inbox.received.pop(server, None)
             inbox.lose()
-        now = asyncio.get_running_loop().time()
-        if self._looked_at is not None and now - self._looked_at > ABSENT and peers:
+        if self._looked_at is not None and self.may_be_missed and peers:
             inbox.lose()
-        self._looked_at = now
+        self._looked_at = asyncio.get_running_loop().time()
         self._said = {server: said for server, (said, _) in peers.items()}
         return LOOK
 
@@ -263,6 +285,7 @@ class Peers(EngineService):
         async with store.write() as tx:
             now = store.clock.now()
             mine = stored.Peer(hub.stream, self._relay.sender.said, hub.wants_each_here)
+            await stored.spare_sync(tx)
             await stored.show(tx, mine, now)
             found = await stored.seen(tx, now - timedelta(seconds=GONE))
             await stored.forget(tx, now - FORGOTTEN)

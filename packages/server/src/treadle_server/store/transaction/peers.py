@@ -27,11 +27,14 @@ _UNSEEN = delete(servers).where(servers.c.seen_at < bindparam("before"))
 
 async def show(tx: Tx, peer: Peer, now: datetime) -> None:
     """Write the server's row: what it says, and that it was seen at `now`."""
-    if tx.dialect == "postgresql":
-        # Lost in a crash it is written again within a second.
-        await tx.connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
     names = (*Peer._fields, "started_at", "seen_at")
     await insert_tuples(tx, servers, names, [(*peer, now, now)], _AGAIN)
+
+
+async def spare_sync(tx: Tx) -> None:
+    """Let a transaction that does nothing else not wait for the disk: lost in a crash it is done again in a second."""
+    if tx.dialect == "postgresql":
+        await tx.connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
 
 
 async def seen(tx: Tx, since: datetime) -> list[Peer]:
