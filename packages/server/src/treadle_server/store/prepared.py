@@ -12,7 +12,7 @@ from sqlalchemy import Select, TypeDecorator
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.sql.dml import ReturningUpdate
+from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
 
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.postgres.connection import DirectConnection
@@ -20,7 +20,7 @@ from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.translated import named
 
 Rows = Sequence[Sequence[Any]]
-Query = Select[Any] | ReturningUpdate[Any]
+Query = Select[Any] | ReturningUpdate[Any] | ReturningDelete[Any]
 
 
 class _Compiled(NamedTuple):
@@ -43,7 +43,7 @@ class _Compiled(NamedTuple):
 
 
 class Prepared:
-    """A query, or an update that returns rows.
+    """A query, or a change that returns rows.
 
     Its rows come as the driver gives them: on SQLite instants are numbers, and booleans too; on PostgreSQL UUIDs are
     objects.

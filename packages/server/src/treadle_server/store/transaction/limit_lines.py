@@ -6,13 +6,19 @@ On PostgreSQL a row is looked up along an index, whatever the planner knows of t
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from treadle.wire.status import Status
+from sqlalchemy import and_, bindparam, false, func, or_, select, true
+
 from treadle_server.domain.limits import BucketId, Line
 from treadle_server.store.base import Tx
+from treadle_server.store.bound_lists import is_among
+from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.writer import InlineConnection
-from treadle_server.store.tables import IN_LINE, limit_lines
+from treadle_server.store.tables import IN_LINE, limit_lines, tasks
 from treadle_server.store.transaction.limit_rows import fetch
 from treadle_server.store.transaction.rows import insert_tuples
+from treadle_server.store.transaction.targets import PENDING_AMONG, keeps_waiting
+
+_c = tasks.c
 
 
 class Waiting(NamedTuple):
@@ -115,44 +121,34 @@ async def set_parked(tx: Tx, seqs: Collection[int], *, parked: bool) -> set[int]
     """Have pending tasks wait for their limits, or be claimable; return their lanes."""
     if not seqs:
         return set()
-    value = "true" if parked else "false"
-    change = "UPDATE tasks SET parked = {0}, blocked = {0} WHERE seq {1} AND status = {2} RETURNING lane"
-    rows = await fetch(
-        tx,
-        change.format(value, "IN (SELECT value FROM json_each(?))", "?"),
-        change.format(value, "= ANY ($1::bigint[])", "$2"),
-        sorted(seqs),
-        str(Status.PENDING),
-    )
-    return {lane for (lane,) in rows}
+    return {lane for lane, _ in await (_park if parked else _let_through).rows(tx, seqs=sorted(seqs))}
+
+
+_park = Prepared(PENDING_AMONG.values(parked=true(), blocked=true()))
+_let_through = Prepared(PENDING_AMONG.values(parked=false(), blocked=false()))
 
 
 async def stand_in_line(tx: Tx, seqs: Collection[int]) -> None:
     """Let pending tasks without a target wait for their limits alone, unless the code of their last run goes on."""
-    if not seqs:
-        return
-    kept = "(SELECT 1 FROM holds h WHERE h.task_seq = {} AND NOT h.slot_only LIMIT 1) IS NOT NULL"
-    change = """
-    UPDATE tasks SET parked = blocked AND NOT {0}, blocked = blocked OR {0}
-     WHERE seq {1} AND limit_key IS NOT NULL AND target_num IS NULL AND status = {2} RETURNING seq
-    """
-    await fetch(
-        tx,
-        change.format(kept.format("tasks.seq"), "IN (SELECT value FROM json_each(?))", "?"),
-        change.format(kept.format("ANY (ARRAY[tasks.seq])"), "= ANY ($1::bigint[])", "$2"),
-        sorted(seqs),
-        str(Status.PENDING),
+    if seqs:
+        await _stand.rows(tx, seqs=sorted(seqs))
+
+
+_stand = Prepared(
+    PENDING_AMONG.where(_c.limit_key.is_not(None), _c.target_num.is_(None)).values(
+        parked=and_(_c.blocked, ~keeps_waiting), blocked=or_(_c.blocked, keeps_waiting)
     )
+)
 
 
 async def lines_of(tx: Tx, seqs: Collection[int]) -> set[Line]:
     """Return the lines, each a lane and a key, of those of the tasks that have limits."""
     if not seqs:
         return set()
-    text = "SELECT lane, limit_key FROM tasks WHERE limit_key IS NOT NULL AND seq {}"
-    sqlite, postgres = text.format("IN (SELECT value FROM json_each(?))"), text.format("= ANY ($1::bigint[])")
-    rows = await fetch(tx, sqlite, postgres, sorted(seqs))
-    return {Line(*row) for row in rows}
+    return {Line(*row) for row in await _lines.rows(tx, seqs=seqs)}
+
+
+_lines = Prepared(select(_c.lane, _c.limit_key).where(_c.limit_key.is_not(None), is_among(_c.seq, "seqs")))
 
 
 async def write_parked(tx: Tx, parked: Sequence[Parked]) -> None:
@@ -163,19 +159,16 @@ async def write_parked(tx: Tx, parked: Sequence[Parked]) -> None:
 
 async def waiting_for(tx: Tx, buckets: Collection[int], most: int) -> tuple[dict[Line, int], set[int]]:
     """Return the first `most` lines of each lane that wait for each of the buckets, and the buckets with more."""
-    text = """
-    SELECT lane, limit_key, bucket, nth
-      FROM (SELECT lane, limit_key, bucket,
-                   row_number() OVER (PARTITION BY bucket, lane ORDER BY rank, due_at, seq) AS nth
-              FROM limit_lines WHERE bucket {}) AS waiting
-     WHERE nth <= {}
-    """
-    rows = await fetch(
-        tx,
-        text.format("IN (SELECT value FROM json_each(?))", "?"),
-        text.format("= ANY ($1::bigint[])", "$2"),
-        sorted(buckets),
-        most + 1,
-    )
+    rows = await _waiting.rows(tx, buckets=buckets, most=most + 1)
     lines = {Line(lane, key): bucket for lane, key, bucket, nth in rows if nth <= most}
     return lines, {bucket for _, _, bucket, nth in rows if nth > most}
+
+
+_l = limit_lines.c
+_NTH = func.row_number().over(partition_by=(_l.bucket, _l.lane), order_by=(_l.rank, _l.due_at, _l.seq))
+_FIRST_OF_LANES = (
+    select(_l.lane, _l.limit_key, _l.bucket, _NTH.label("nth"))
+    .where(is_among(_l.bucket, "buckets"))
+    .subquery("waiting")
+)
+_waiting = Prepared(select(_FIRST_OF_LANES).where(_FIRST_OF_LANES.c.nth <= bindparam("most")))

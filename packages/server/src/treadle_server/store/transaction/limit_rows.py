@@ -9,16 +9,18 @@ from datetime import datetime
 from typing import Any, cast
 
 import orjson
+from sqlalchemy import bindparam, case, delete, literal, or_, select, update
 
 from treadle.wire.status import LEASED
 from treadle_server.domain.limits import LIMIT_FIELDS, Bucket, BucketId, Limit, filled_until
 from treadle_server.store.base import ClockWasSet, Tx
+from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.postgres.changes import Part
 from treadle_server.store.postgres.connection import DirectConnection
-from treadle_server.store.prepared import Rows
+from treadle_server.store.prepared import Prepared, Rows
 from treadle_server.store.sqlite.rows import instant, micros
 from treadle_server.store.sqlite.writer import InlineConnection
-from treadle_server.store.tables import limit_tokens
+from treadle_server.store.tables import holds, limit_lines, limit_tokens, limit_uses, limits, meta, tasks
 from treadle_server.store.transaction.postponed import postpone_beside
 from treadle_server.store.transaction.rows import insert_tuples, put_meta
 
@@ -66,9 +68,11 @@ _SET_BY = "clock_set_by"
 
 async def read_set_by(tx: Tx) -> float:
     """Return by how many seconds in all the store's clock was set, as servers have noted."""
-    text = "SELECT value FROM meta WHERE key = {}"
-    rows = await fetch(tx, text.format("?"), text.format("$1"), _SET_BY)
+    rows = await _set_by.rows(tx)
     return float(rows[0][0]) if rows else 0.0
+
+
+_set_by = Prepared(select(meta.c.value).where(meta.c.key == _SET_BY))
 
 
 async def note_set_by(tx: Tx, seconds: float) -> None:
@@ -87,27 +91,35 @@ def limit_of(row: Sequence[Any]) -> Limit:
     return limit
 
 
-_LIMITS = f"SELECT {_COLUMNS} FROM limits WHERE num IN (SELECT value FROM json_each(?))"  # noqa: S608 - columns' names
-_PG_LIMITS = f"SELECT {_COLUMNS} FROM limits WHERE num = ANY ($1::bigint[])"  # noqa: S608 - likewise
+_LIMITS = select(*(limits.c[name] for name in LIMIT_FIELDS)).where(is_among(limits.c.num, "nums"))
+_limits = Prepared(_LIMITS)
+_locked = {
+    to_change: Prepared(_LIMITS.order_by(limits.c.num).with_for_update(read=not to_change))
+    for to_change in (False, True)
+}
 
 
-async def limits_by_num(tx: Tx, nums: Collection[int], *, lock: str = "") -> list[Limit]:
-    """Return those of the limits that there are; `lock` is how PostgreSQL locks their rows."""
-    if not nums:
-        return []
-    return [limit_of(row) for row in await fetch(tx, _LIMITS, f"{_PG_LIMITS} ORDER BY num {lock}", sorted(nums))]
+async def limits_by_num(tx: Tx, nums: Collection[int]) -> list[Limit]:
+    """Return those of the limits that there are."""
+    return [limit_of(row) for row in await _limits.rows(tx, nums=nums)] if nums else []
+
+
+async def locked_limits(tx: Tx, nums: Collection[int], *, to_change: bool) -> list[Limit]:
+    """Return those of the limits that there are. They stay until the commit; `to_change` locks them for this writer."""
+    statement = _limits if tx.is_exclusive else _locked[to_change]
+    return [limit_of(row) for row in await statement.rows(tx, nums=nums)] if nums else []
 
 
 async def read_buckets(tx: Tx, bucket_ids: Collection[BucketId], now: datetime) -> dict[int, Bucket]:
     """Return the buckets of those of the limits that there are, as they are `now`."""
-    limits, used = await _limits_and_uses(tx, bucket_ids)
-    full = {num: float(limit.rate_burst or 0) for num, limit in limits.items()}
-    found = {bucket: Bucket(limits[num], 0, full[num]) for num, bucket in bucket_ids if num in limits}
+    known, used = await _limits_and_uses(tx, bucket_ids)
+    full = {num: float(limit.rate_burst or 0) for num, limit in known.items()}
+    found = {bucket: Bucket(known[num], 0, full[num]) for num, bucket in bucket_ids if num in known}
     for bucket, weight in used:
         if bucket in found:
             found[bucket].used = weight
     wanted = [bucket for bucket, one in found.items() if one.limit.rate_count is not None]
-    for bucket, tokens, filled_at, opens_at in await fetch(tx, _TOKENS, _PG_TOKENS, wanted) if wanted else ():
+    for bucket, tokens, filled_at, opens_at in await _tokens.rows(tx, buckets=wanted) if wanted else ():
         one = found[bucket]
         since = instant(filled_at) if isinstance(filled_at, int) else filled_at
         one.tokens, one.filled_at = one.limit.filled(tokens, since, now), filled_until(since, now)
@@ -122,14 +134,14 @@ async def _limits_and_uses(
     nums, buckets = {one.num for one in bucket_ids}, {one.bucket for one in bucket_ids}
     used: Iterable[Any] = ()
     if isinstance(tx.connection, InlineConnection):
-        limits = await limits_by_num(tx, nums)
-        if any(limit.concurrency is not None for limit in limits):
+        known = await limits_by_num(tx, nums)
+        if any(limit.concurrency is not None for limit in known):
             used = tx.connection.fetch_together(_USED, (), [(bucket,) for bucket in buckets])
     else:
         rows = await fetch(tx, "", _PG_LIMITS_AND_USES, sorted(nums), list(buckets)) if nums else ()
-        limits = [limit_of(row[:-2]) for row in rows]
+        known = [limit_of(row[:-2]) for row in rows]
         used = zip(rows[0][-2], rows[0][-1], strict=True) if rows else ()
-    return {limit.num: limit for limit in limits}, used
+    return {limit.num: limit for limit in known}, used
 
 
 # With the buckets as one JSON text it took fifty of them 20 microseconds, and takes 5.
@@ -143,10 +155,8 @@ WITH used AS MATERIALIZED (
 SELECT {_COLUMNS}, ARRAY(SELECT bucket FROM used ORDER BY bucket), ARRAY(SELECT weight FROM used ORDER BY bucket)
   FROM limits WHERE num = ANY ($1::bigint[])
 """  # noqa: S608 - names of columns
-_TOKENS = """
-SELECT bucket, tokens, filled_at, opens_at FROM limit_tokens WHERE bucket IN (SELECT value FROM json_each(?))
-"""
-_PG_TOKENS = "SELECT bucket, tokens, filled_at, opens_at FROM limit_tokens WHERE bucket = ANY ($1::bigint[])"
+_t = limit_tokens.c
+_tokens = Prepared(select(_t.bucket, _t.tokens, _t.filled_at, _t.opens_at).where(is_among(_t.bucket, "buckets")))
 
 
 async def write_tokens(tx: Tx, buckets: dict[int, Bucket], now: datetime) -> None:
@@ -166,21 +176,21 @@ DO UPDATE SET tokens = excluded.tokens, filled_at = excluded.filled_at, opens_at
 
 async def forget_time(tx: Tx, now: datetime) -> None:
     """Fill no bucket for the time until `now`, and look again at all that wait for a token: the clock was set."""
-    sqlite = "UPDATE limit_tokens SET filled_at = ?, opens_at = CASE WHEN opens_at IS NULL THEN NULL ELSE ? END"
-    postgres = """
-    UPDATE limit_tokens SET filled_at = $1, opens_at = CASE WHEN opens_at IS NULL THEN NULL ELSE $2::timestamptz END
-    """
-    if isinstance(tx.connection, InlineConnection):
-        tx.connection.run_many(sqlite, [(micros(now), micros(now))])
-    else:
-        await cast("DirectConnection", tx.connection).change(postgres, (now, now))
+    opens_at = case((_t.opens_at.is_not(None), literal(now, _t.opens_at.type)))
+    await tx.connection.execute(update(limit_tokens).values(filled_at=now, opens_at=opens_at))
 
 
 async def due_buckets(tx: Tx, now: datetime, most: int) -> list[BucketId]:
     """Return up to `most` of the buckets that lines wait for and that have a token by now."""
-    text = "SELECT limit_num, bucket FROM limit_tokens WHERE opens_at <= {} ORDER BY opens_at LIMIT {}"
-    rows = await fetch(tx, text.format("?", "?"), text.format("$1", "$2"), _at(tx, now), most)
-    return [BucketId(*row) for row in rows]
+    return [BucketId(*row) for row in await _due.rows(tx, now=now, most=most)]
+
+
+_due = Prepared(
+    select(_t.limit_num, _t.bucket)
+    .where(_t.opens_at <= bindparam("now"))
+    .order_by(_t.opens_at)
+    .limit(bindparam("most", literal_execute=False))
+)
 
 
 async def call_awaited(tx: Tx, limit: Limit, now: datetime) -> None:
@@ -200,8 +210,8 @@ async def call_awaited(tx: Tx, limit: Limit, now: datetime) -> None:
 
 async def awaited_buckets(tx: Tx, num: int, most: int) -> list[BucketId]:
     """Return up to `most` of the limit's buckets that lines wait for."""
-    text = "SELECT DISTINCT limit_num, bucket FROM limit_lines WHERE limit_num = {} LIMIT {}"
-    return [BucketId(*row) for row in await fetch(tx, text.format("?", "?"), text.format("$1", "$2"), num, most)]
+    named = select(limit_lines.c.limit_num, limit_lines.c.bucket).where(limit_lines.c.limit_num == num)
+    return [BucketId(*row) for row in await tx.connection.execute(named.distinct().limit(most))]
 
 
 # What runs count for
@@ -227,28 +237,22 @@ _USE = "INSERT INTO limit_uses (task_seq, run_id, limit_num, bucket, weight) {0}
 
 async def delete_ended_uses(tx: Tx, seqs: Collection[int]) -> set[BucketId]:
     """Forget what runs of the tasks count for that are neither open nor held any more; return where room came of it."""
-    if not seqs:
-        return set()
-    if tx.dialect == "sqlite":
-        return {BucketId(*row) for row in await fetch(tx, _ENDED, "", sorted(seqs))}
-    leased = [str(status) for status in LEASED]
-    return {BucketId(*row) for row in await fetch(tx, "", _PG_ENDED, sorted(seqs), leased)}
+    return {BucketId(*row) for row in await _ended.rows(tx, seqs=sorted(seqs))} if seqs else set()
 
 
-_LEASED = ", ".join(f"'{status}'" for status in sorted(LEASED))
-_ENDED = f"""
-DELETE FROM limit_uses
- WHERE task_seq IN (SELECT value FROM json_each(?))
-   AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.seq = task_seq AND t.run_id = limit_uses.run_id
-                      AND t.status IN ({_LEASED}))
-   AND NOT EXISTS (SELECT 1 FROM holds h WHERE h.task_seq = limit_uses.task_seq AND h.run_id = limit_uses.run_id)
-RETURNING limit_num, bucket
-"""  # noqa: S608 - made of constants
-_PG_ENDED = """
-DELETE FROM limit_uses u
- WHERE u.task_seq = ANY ($1::bigint[])
-   AND (SELECT 1 FROM tasks t WHERE t.seq = ANY (ARRAY[u.task_seq]) AND t.run_id = u.run_id
-           AND t.status = ANY ($2::text[]) LIMIT 1) IS NULL
-   AND (SELECT 1 FROM holds h WHERE h.task_seq = ANY (ARRAY[u.task_seq]) AND h.run_id = u.run_id LIMIT 1) IS NULL
-RETURNING u.limit_num, u.bucket
-"""
+_u = limit_uses.c
+_OPEN = select(tasks.c.seq).where(
+    is_same(tasks.c.seq, _u.task_seq),
+    tasks.c.run_id == _u.run_id,
+    or_(*(tasks.c.status == status.value for status in sorted(LEASED))),
+)
+_HELD = select(holds.c.task_seq).where(is_same(holds.c.task_seq, _u.task_seq), holds.c.run_id == _u.run_id)
+_ended = Prepared(
+    delete(limit_uses)
+    .where(
+        is_among(_u.task_seq, "seqs"),
+        # Each is looked up: of a NOT EXISTS PostgreSQL may read every row there is.
+        *(found.limit(1).correlate(limit_uses).scalar_subquery().is_(None) for found in (_OPEN, _HELD)),
+    )
+    .returning(_u.limit_num, _u.bucket)
+)

@@ -2,10 +2,14 @@
 
 from collections.abc import Collection
 
+from sqlalchemy import select
+
 from treadle_server.domain.admission import Crowd
 from treadle_server.domain.limits import Bucket, BucketId, bucket_ids_of, text_of_bucket_id, weights_of
 from treadle_server.store.base import Tx
-from treadle_server.store.tables import IN_LINE, SEVERAL_LIMITS
+from treadle_server.store.bound_lists import is_among
+from treadle_server.store.prepared import Prepared
+from treadle_server.store.tables import IN_LINE, SEVERAL_LIMITS, limit_lines, limit_uses
 from treadle_server.store.transaction.limit_rows import fetch
 
 # Tasks with one limit are found along its bucket, no more of them than it takes to know that it is full.
@@ -36,7 +40,6 @@ SELECT limit_key, limits::text, count(*) FROM tasks
  WHERE {SEVERAL_LIMITS} AND string_to_array(limit_key, ' ') && $1::text[]
  GROUP BY limit_key, limits::text
 """  # noqa: S608 - likewise
-_OF_TASKS = "SELECT task_seq, run_id, bucket, weight FROM limit_uses WHERE task_seq {}"
 
 
 async def crowds_of(tx: Tx, bucket_ids: Collection[BucketId], buckets: dict[int, Bucket]) -> dict[int, Crowd]:
@@ -56,18 +59,16 @@ async def uses_of(tx: Tx, seqs: Collection[int]) -> list[tuple[int, int, int, in
     """Return what runs of the tasks count for: task, run, bucket, weight."""
     if not seqs:
         return []
-    sqlite, postgres = (
-        _OF_TASKS.format(end) for end in ("IN (SELECT value FROM json_each(?))", "= ANY ($1::bigint[])")
-    )
-    return [(seq, run, bucket, weight) for seq, run, bucket, weight in await fetch(tx, sqlite, postgres, sorted(seqs))]
+    return [(seq, run, bucket, weight) for seq, run, bucket, weight in await _uses.rows(tx, seqs=seqs)]
+
+
+_u = limit_uses.c
+_uses = Prepared(select(_u.task_seq, _u.run_id, _u.bucket, _u.weight).where(is_among(_u.task_seq, "seqs")))
+_awaited = Prepared(select(limit_lines.c.bucket).where(is_among(limit_lines.c.bucket, "buckets")).distinct())
 
 
 async def awaited_among(tx: Tx, buckets: Collection[int]) -> list[int]:
     """Return those of the buckets that lines wait for."""
     if not buckets:
         return []
-    text = "SELECT DISTINCT bucket FROM limit_lines WHERE bucket {}"
-    rows = await fetch(
-        tx, text.format("IN (SELECT value FROM json_each(?))"), text.format("= ANY ($1::bigint[])"), sorted(buckets)
-    )
-    return [number for (number,) in rows]
+    return [number for (number,) in await _awaited.rows(tx, buckets=buckets)]

@@ -13,7 +13,13 @@ from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import jobs, limit_lines, limit_tokens, limit_uses, limits, tasks
-from treadle_server.store.transaction.limit_rows import awaited_buckets, call_awaited, limits_by_num, lock_limits
+from treadle_server.store.transaction.limit_rows import (
+    awaited_buckets,
+    call_awaited,
+    limits_by_num,
+    lock_limits,
+    locked_limits,
+)
 from treadle_server.store.transaction.rows import insert_rows
 
 LimitName = tuple[str, str]
@@ -21,9 +27,8 @@ LimitName = tuple[str, str]
 
 
 async def limits_by_name(tx: Tx, names: Collection[LimitName], *, to_change: bool) -> dict[LimitName, Limit]:
-    """Return those of the limits that there are. They stay until the commit; `to_change` locks them for this writer."""
-    lock = "FOR UPDATE" if to_change else "FOR SHARE"
-    found = await limits_by_num(tx, {number_of(*name) for name in names}, lock="" if tx.is_exclusive else lock)
+    """Return those of the limits that there are, locked as in `locked_limits`."""
+    found = await locked_limits(tx, {number_of(*name) for name in names}, to_change=to_change)
     return {(limit.room, limit.name): limit for limit in found}
 
 

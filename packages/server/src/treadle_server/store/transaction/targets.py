@@ -150,15 +150,16 @@ class Unblocked(NamedTuple):
     """Those in which a task with limits came or went."""
 
 
-_THOSE = update(tasks).where(is_among(_c.seq, "seqs"), _is_pending).returning(_c.lane, _c.limit_key)
+PENDING_AMONG = update(tasks).where(is_among(_c.seq, "seqs"), _is_pending).returning(_c.lane, _c.limit_key)
+"""An update of those of the tasks `seqs` that are pending."""
 
 _states = Prepared(_state())
 _claimable = Prepared(
     select(_c.seq).where(is_among(_c.target_num, "nums"), _pending, text("(tasks.parked OR NOT tasks.blocked)"))
 )
-_block = Prepared(_THOSE.values(blocked=true(), parked=false()))
+_block = Prepared(PENDING_AMONG.values(blocked=true(), parked=false()))
 # What its target lets through may still have to wait for its limits: `gates.py` decides.
-_unblock = Prepared(_THOSE.values(blocked=_c.limit_key.is_not(None), parked=_c.limit_key.is_not(None)))
+_unblock = Prepared(PENDING_AMONG.values(blocked=_c.limit_key.is_not(None), parked=_c.limit_key.is_not(None)))
 
 
 async def reblock_targets(tx: Tx, nums: Collection[int]) -> Unblocked:
