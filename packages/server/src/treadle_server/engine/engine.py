@@ -349,7 +349,7 @@ class Engine:
 
     def _remember(self, work: UnitOfWork) -> None:
         """Keep what is known current with what was changed that is neither a plain submit nor a plain report."""
-        self.fast_reports.follow(work.tasks[task_id] for task_id in work.opened)
+        self.fast_reports.follow(work.opened)
         self.fast_reports.forget(work.dependencies.watched_ids)
         if work.changes.restamped:
             self.fast_reports.clear()

@@ -123,9 +123,10 @@ class UnitOfWork:
         return Admission()
 
     @property
-    def opened(self) -> list[TaskId]:
+    def opened(self) -> list[Task]:
         """Return the tasks that were there before and may have been changed."""
-        return [task_id for task_id, task in self.tasks.items() if task.seq in self.changes.before]
+        before = self.changes.before
+        return [task for task in self.tasks.values() if task.seq in before] if before else []
 
     @property
     def reordered(self) -> set[int]:

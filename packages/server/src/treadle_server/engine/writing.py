@@ -48,7 +48,7 @@ async def write(work: UnitOfWork) -> None:
     # Before what else the batch did to them.
     await promotions.promote(tx, work.changes.promoted, work.changes.promoted_counts)
     new = {task.seq for task in work.changes.new_tasks}
-    changed = [(t, work.changes.before[t.seq]) for t in _opened(work) if t.seq not in new]
+    changed = [(t, work.changes.before[t.seq]) for t in work.opened if t.seq not in new]
     await flush.update_tasks(tx, changed)
     # After what is over or let go of its unique key by this batch: the new ones may have it.
     await flush.insert_tasks(tx, work.changes.new_tasks)
@@ -89,16 +89,11 @@ def _failed_without_run(work: UnitOfWork) -> list[Task]:
     ended = {run.task_seq for run in work.changes.new_runs}
     return [
         task
-        for task in _opened(work)
+        for task in work.opened
         if task.status is Status.FAILED
         and task.seq not in ended
         and work.changes.before[task.seq][_STATUS] != Status.FAILED
     ]
-
-
-def _opened(work: UnitOfWork) -> list[Task]:
-    before = work.changes.before
-    return [task for task in work.tasks.values() if task.seq in before] if before else []
 
 
 def _kept(work: UnitOfWork) -> list[Task]:
@@ -109,14 +104,14 @@ def _kept(work: UnitOfWork) -> list[Task]:
     before = work.changes.before
     return [
         task
-        for task in _opened(work)
+        for task in work.opened
         if task.is_leased and before[task.seq][_STATUS] in LEASED and before[task.seq][_RUN] == task.run_id
     ]
 
 
 def _touched_targets(work: UnitOfWork) -> set[int]:
     kept = {task.seq for task in _kept(work)}
-    touched = {task.target_num for task in _opened(work) + work.changes.new_tasks if task.seq not in kept}
+    touched = {task.target_num for task in work.opened + work.changes.new_tasks if task.seq not in kept}
     touched |= {hold.target_num for hold in work.holds.values()} | work.left_targets | work.changes.freed_targets
     return {num for num in touched if num is not None}
 
@@ -155,7 +150,7 @@ def _count_deltas(work: UnitOfWork) -> Counter[CountKey]:
     new = {task.seq for task in work.changes.new_tasks}
     for task in work.changes.new_tasks:
         count_change(deltas, task, None)
-    for task in _opened(work):
+    for task in work.opened:
         if task.seq not in new:
             count_change(deltas, task, _counted_under(work.changes.before[task.seq]))
     for pruning in work.changes.prunings:
@@ -182,7 +177,7 @@ async def _reblock(work: UnitOfWork, touched: set[int]) -> None:
     work.changes.queued = [task for task in promoted if task.seq in work.changes.free]
     work.batch.lanes |= {task.lane for task in work.changes.queued}
     others = [task for task in promoted if task.seq not in work.changes.free]
-    pending = [t for t in _opened(work) + work.changes.new_tasks + others if t.status is Status.PENDING]
+    pending = [t for t in work.opened + work.changes.new_tasks + others if t.status is Status.PENDING]
     work.woken |= {task.lane for task in pending if not task.blocked}
     ended = {seq for seq, _ in work.changes.gone_holds}
     moved = await targets_of(work.tx, ended) - touched
@@ -199,7 +194,7 @@ async def _note_limited(work: UnitOfWork) -> None:
     limited = work.limited
     # Those of ended holds, which may not have been read.
     limited.lines |= await lines_of(work.tx, limited.seqs)
-    for task in _opened(work) + work.changes.new_tasks:
+    for task in work.opened + work.changes.new_tasks:
         before = work.changes.before.get(task.seq)
         if task.seq in kept:
             continue
@@ -210,7 +205,7 @@ async def _note_limited(work: UnitOfWork) -> None:
     back = [run for run in work.changes.new_runs if run.reason is Reason.RETURNED]
     # What may have begun all the same has spent its token.
     returned = {run.task_seq for run in back if (run.task_seq, run.run_id) not in work.changes.new_holds}
-    keys = {task.seq: task.limit_key for task in _opened(work) if task.seq in returned}
+    keys = {task.seq: task.limit_key for task in work.opened if task.seq in returned}
     limited.returned = [key for key in (keys.get(seq) for seq in sorted(returned)) if key is not None]
 
 

@@ -3,7 +3,6 @@
 from typing import Protocol, TypeVar
 
 from treadle.wire.ids import TaskId
-from treadle_server.access.checks import check_control
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
@@ -45,6 +44,3 @@ def get_task(work: UnitOfWork, task_id: TaskId) -> Task:
     if (task := work.tasks.get(task_id)) is None:
         raise TaskNotFound(f"there is no task {task_id}")
     return task
-
-
-__all__ = ["Command", "OneRow", "check_control", "get_task"]

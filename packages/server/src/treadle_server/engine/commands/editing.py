@@ -10,14 +10,14 @@ from treadle.wire.ids import TaskId
 from treadle.wire.options import OF_JOB
 from treadle.wire.status import WAITING, Status
 from treadle.wire.transitions import Verb
-from treadle_server.access.checks import check_content, check_task_scopes
+from treadle_server.access.checks import check_content, check_control, check_task_scopes
 from treadle_server.access.principal import Principal
 from treadle_server.domain.encryption import check_words
 from treadle_server.domain.life import check_version, wake
 from treadle_server.domain.limits import Named, own_of
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task, check_times
-from treadle_server.engine.commands.base import OneRow, check_control, get_task
+from treadle_server.engine.commands.base import OneRow, get_task
 from treadle_server.engine.commands.dependants import judge_anew
 from treadle_server.engine.commands.submit import held_by, holder_of
 from treadle_server.engine.naming import limits_of, note_limits

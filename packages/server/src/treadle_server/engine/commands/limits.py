@@ -90,6 +90,3 @@ class OpenLimits:
         bucket_ids = work.due_bucket_ids if self.bucket_ids is None else self.bucket_ids
         work.limited.due.update(bucket_ids)
         return len(bucket_ids)
-
-
-__all__ = ["DeleteLimit", "OpenLimits", "SetLimit"]

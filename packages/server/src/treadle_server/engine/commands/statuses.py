@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle.wire.transitions import TRANSITIONS, Verb
-from treadle_server.access.checks import speaks_for
+from treadle_server.access.checks import check_control, speaks_for
 from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands.base import OneRow, check_control, get_task
+from treadle_server.engine.commands.base import OneRow, get_task
 from treadle_server.engine.commands.reports import take_report
 from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.steering import cancel_task

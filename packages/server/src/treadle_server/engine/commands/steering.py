@@ -6,12 +6,13 @@ from datetime import datetime
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Reason, Status
 from treadle.wire.transitions import Verb
+from treadle_server.access.checks import check_control
 from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.encryption import check_words
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Hold, Run, Task
-from treadle_server.engine.commands.base import OneRow, check_control, get_task
+from treadle_server.engine.commands.base import OneRow, get_task
 from treadle_server.engine.commands.standing import look_again
 from treadle_server.engine.commands.steps import clear_steps
 from treadle_server.engine.read_set import ReadSet

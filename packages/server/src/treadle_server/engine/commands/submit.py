@@ -361,19 +361,3 @@ def _id_of(item: Submission) -> TaskId:
 _all_of = attrgetter(*TASK_FIELDS)
 _BEFORE_PAYLOAD = slice(TASK_FIELDS.index("id") + 1, TASK_FIELDS.index("payload"))
 _AFTER_HASH = slice(TASK_FIELDS.index("content_hash") + 1, None)
-
-
-__all__ = [
-    "UNCHECKED",
-    "SchemaMoved",
-    "Submission",
-    "Submit",
-    "SubmitEach",
-    "SubmitOutcome",
-    "Submitted",
-    "alike",
-    "held_by",
-    "holder_of",
-    "new_task",
-    "rows_of",
-]

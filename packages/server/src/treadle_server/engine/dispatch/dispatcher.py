@@ -76,6 +76,10 @@ class Dispatcher:
         """Return the slots of all workers on the socket of this server."""
         return list(self._slots)
 
+    @property
+    def _demands(self) -> list[Demand]:
+        return [*self._slots, *self._waiting]
+
     def serves_worker(self, worker_id: WorkerId) -> bool:
         """Return whether the worker is on the socket of this server."""
         return worker_id in self._slot_counts
@@ -130,8 +134,7 @@ class Dispatcher:
         jobs: dict[WorkerId, set[int]] = defaultdict(set)
         for worker_id, job_num in links:
             jobs[worker_id].add(job_num)
-        demands: list[Demand] = [*self._slots, *self._waiting]
-        found = [demand for demand in demands if demand.worker_id in jobs]
+        found = [demand for demand in self._demands if demand.worker_id in jobs]
         for demand in found:
             demand.jobs |= jobs[demand.worker_id]
             self._meet(demand.jobs)
@@ -182,8 +185,7 @@ class Dispatcher:
     def note_workers(self, workers: Collection[Worker], gone: Collection[WorkerId]) -> None:
         """Give no more to workers that drain or are gone, from this very batch on, and more to those that are back."""
         draining = {worker.id: worker.state is not WorkerState.ONLINE for worker in workers} | dict.fromkeys(gone, True)
-        demands: list[Demand] = [*self._slots, *self._waiting] if draining else []
-        for demand in demands:
+        for demand in self._demands if draining else ():
             before, demand.draining = demand.draining, draining.get(demand.worker_id, demand.draining)
             self._news = self._news or before > demand.draining
         self.note_heartbeats(workers)
@@ -194,8 +196,7 @@ class Dispatcher:
         if not heard:
             return
         at = self._clock()
-        demands: list[Demand] = [*self._slots, *self._waiting]
-        for demand in demands:
+        for demand in self._demands:
             if (worker := heard.get(demand.worker_id)) is not None:
                 owed = demand.owes(at, self._worker_timeout)
                 demand.presence.note(worker, at)

@@ -92,7 +92,8 @@ class LaneHead:
                     break
 
 
-def _in_queue(task: Task) -> tuple[int, datetime, int]:
+def queue_key(task: Task) -> tuple[int, datetime, int]:
+    """Return what tasks of one queue are ordered by."""
     return (-task.priority, task.due_at, task.seq)
 
 
@@ -152,7 +153,7 @@ class ServiceOrder:
             [head] = heads.values()
             return self._first_of(head)
         found = [one for head in heads.values() if (one := self._first_of(head)) is not None]
-        return min(found, key=lambda one: _in_queue(one[1])) if found else None
+        return min(found, key=lambda one: queue_key(one[1])) if found else None
 
     def _first_of(self, head: LaneHead) -> tuple[LaneHead, Task] | None:
         task = head.first(self._capacity)

@@ -17,6 +17,7 @@ from math import ceil
 from sqlalchemy.exc import SQLAlchemyError
 
 from treadle_server.domain.tasks import Task
+from treadle_server.engine.dispatch.fairness import queue_key
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import flush
 from treadle_server.store.transaction.heads import heads, heads_after
@@ -149,7 +150,7 @@ class HeadCache:
                 continue
             # What a target may block is never put in, not even to be dropped at once: the order among queues has the
             # same deque, and would hand it out.
-            if task.stands_in_line or (cached.tasks and _queue_key(task) < _queue_key(cached.tasks[-1])):
+            if task.stands_in_line or (cached.tasks and queue_key(task) < queue_key(cached.tasks[-1])):
                 del self._heads[task.lane]
             elif not cached.is_all:
                 continue
@@ -324,7 +325,3 @@ async def behind(
             for lane, tasks in (await heads(tx, hidden, most, now, capacity)).items():
                 found[lane][capacity] = deque(tasks)
     return found
-
-
-def _queue_key(task: Task) -> tuple[int, datetime, int]:
-    return (-task.priority, task.due_at, task.seq)

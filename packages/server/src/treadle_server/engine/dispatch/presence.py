@@ -21,14 +21,12 @@ class Presence:
     has_lost: bool = False
     """Whether a run of its was lost since: it is expected to beat as if it still had it."""
 
-    def note(self, worker: Worker, at: float) -> bool:
-        """Note the worker as it is now; return whether it was heard of anew."""
+    def note(self, worker: Worker, at: float) -> None:
+        """Note the worker as it is now."""
         # Not "later": a clock that was set back would make every worker deaf until it had caught up.
-        is_news = worker.last_heartbeat != self.last_heartbeat
-        if is_news:
+        if worker.last_heartbeat != self.last_heartbeat:
             self.last_heartbeat, self.at = worker.last_heartbeat, at
         self.has_lost = worker.owes_for_lost
-        return is_news
 
     def owes(self, at: float, lost_after: float, *, busy_since: float | None) -> bool:
         """Return whether a heartbeat is overdue at the monotonic instant `at`.
