@@ -32,6 +32,10 @@ def _as_text(value: Any) -> Any:
     return value
 
 
+# An error names its statement, not what was to be written: a log is no place for payloads.
+_ALWAYS: dict[str, Any] = {"hide_parameters": True, "json_serializer": _as_text, "json_deserializer": _as_text}
+
+
 def parse_url(text: str) -> URL:
     """Return the database's URL with the async driver filled in.
 
@@ -114,10 +118,7 @@ def sqlite_writer(url: URL) -> Engine:
         url.set(drivername="sqlite"),
         # SQLAlchemy leaves transactions to the writer.
         isolation_level="AUTOCOMMIT",
-        # An error names its statement, not what was to be written: a log is no place for payloads.
-        hide_parameters=True,
-        json_serializer=_as_text,
-        json_deserializer=_as_text,
+        **_ALWAYS,
         poolclass=StaticPool,
         connect_args={"timeout": 0, "check_same_thread": False, "cached_statements": MOST_TEXTS},
     )
@@ -149,9 +150,7 @@ def sqlite_reader(url: URL) -> Engine:
     """Return the engine of a connection that reads on the thread that uses it."""
     engine = create_engine(
         url.set(drivername="sqlite"),
-        hide_parameters=True,
-        json_serializer=_as_text,
-        json_deserializer=_as_text,
+        **_ALWAYS,
         poolclass=StaticPool,
         connect_args={"timeout": 30},
     )
@@ -165,9 +164,7 @@ def sqlite_readers(url: URL) -> AsyncEngine:
     """Return the engine of SQLite's connections that read, each with a thread of its own."""
     engine = create_async_engine(
         url,
-        hide_parameters=True,
-        json_serializer=_as_text,
-        json_deserializer=_as_text,
+        **_ALWAYS,
         poolclass=AsyncAdaptedQueuePool,
         pool_size=READERS,
         max_overflow=0,
@@ -260,9 +257,7 @@ def postgres_engine(
     """
     engine = create_async_engine(
         url,
-        hide_parameters=True,
-        json_serializer=_as_text,
-        json_deserializer=_as_text,
+        **_ALWAYS,
         pool_size=size,
         max_overflow=0,
         pool_pre_ping=False,

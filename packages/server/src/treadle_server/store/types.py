@@ -11,6 +11,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
+def micros(instant: datetime) -> int:
+    """Return the instant as SQLite keeps it: microseconds since 1970."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def instant(value: int) -> datetime:
+    """Return what SQLite kept as an instant."""
+    return _EPOCH + timedelta(microseconds=value)
+
+
 class Instant(TypeDecorator[datetime]):
     """An aware UTC instant: `timestamptz` on PostgreSQL, microseconds since 1970 on SQLite, which has no such type."""
 
@@ -27,13 +37,13 @@ class Instant(TypeDecorator[datetime]):
         """Turn an instant into what the driver takes: on SQLite whole microseconds since 1970."""
         if value is None or dialect.name == "postgresql":
             return value
-        return (value - _EPOCH) // _MICROSECOND
+        return micros(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         """Turn what the driver gives into an aware instant in UTC; None stays None."""
         if value is None or dialect.name == "postgresql":
             return value  # type: ignore[no-any-return]
-        return _EPOCH + timedelta(microseconds=value)
+        return instant(value)
 
 
 Id = String(36).with_variant(postgresql.UUID(as_uuid=False), "postgresql")

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
-from treadle_server.store.sqlite.rows import micros
+from treadle_server.store.types import micros
 
 _BEFORE_ALL_SEQ = -1
 _BEHIND_ALL_SEQ = 2**62

@@ -4,7 +4,7 @@ A row of 60 columns costs SQLAlchemy 40 microseconds on its way to a `Task`; her
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
@@ -13,10 +13,7 @@ from sqlalchemy import Boolean
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import TASK_FIELDS, Task
 from treadle_server.store.tables import task_specs, tasks
-from treadle_server.store.types import Id, Instant
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+from treadle_server.store.types import Id, Instant, instant
 
 STATUS = {str(status): status for status in Status}
 REASON: dict[str | None, Reason | None] = {None: None} | {str(reason): reason for reason in Reason}
@@ -44,16 +41,6 @@ _HEAD_INSTANTS = tuple(i for i, name in enumerate(HEAD) if isinstance(_KINDS[nam
 _HEAD_IDS = tuple(i for i, name in enumerate(HEAD) if _KINDS[name] is Id)
 _HEAD_REASON = HEAD.index("reason")
 _HEAD_GOES_FIRST = HEAD.index("goes_first")
-
-
-def micros(instant: datetime) -> int:
-    """Return the instant as SQLite keeps it: microseconds since 1970."""
-    return (instant - _EPOCH) // _MICROSECOND
-
-
-def instant(value: int) -> datetime:
-    """Return what SQLite kept as an instant."""
-    return _EPOCH + timedelta(microseconds=value)
 
 
 def tasks_of(rows: Iterable[Sequence[Any]]) -> list[Task]:

@@ -26,7 +26,6 @@ from treadle_server.domain.tasks import RUN_FIELDS, Run, Task
 from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.postgres.changes import Part
 from treadle_server.store.postgres.connection import DirectConnection
-from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import MOST_TEXTS, InlineConnection
 from treadle_server.store.tables import runs
 from treadle_server.store.task_rows import COLUMNS, SPEC
@@ -35,6 +34,7 @@ from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, counte
 from treadle_server.store.transaction.promotions import sleepers_in, without
 from treadle_server.store.transaction.rows import insert_rows, pg_array, pg_cast, pg_kind
 from treadle_server.store.transaction.tags import insert_tags
+from treadle_server.store.types import micros
 
 Moved = tuple[Task, int]
 """A task as it is now, and the version that it had before."""

@@ -18,11 +18,11 @@ from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.postgres.changes import Part
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared, Rows
-from treadle_server.store.sqlite.rows import instant, micros
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import holds, limit_lines, limit_tokens, limit_uses, limits, meta, tasks
 from treadle_server.store.transaction.postponed import postpone_beside
 from treadle_server.store.transaction.rows import insert_tuples, put_meta
+from treadle_server.store.types import instant, micros
 
 _KEY = 7421
 """The advisory lock under which servers decide about limits."""

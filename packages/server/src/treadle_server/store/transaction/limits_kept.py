@@ -10,7 +10,6 @@ from sqlalchemy import delete, or_, select
 from treadle_server.domain.limits import APART, LIMIT_FIELDS, BucketId, Limit, number_of
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.connection import DirectConnection
-from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import jobs, limit_lines, limit_tokens, limit_uses, limits, tasks
 from treadle_server.store.transaction.limit_rows import (
@@ -21,6 +20,7 @@ from treadle_server.store.transaction.limit_rows import (
     locked_limits,
 )
 from treadle_server.store.transaction.rows import insert_rows
+from treadle_server.store.types import micros
 
 LimitName = tuple[str, str]
 """A limit's room and name."""

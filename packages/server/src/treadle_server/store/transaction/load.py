@@ -12,27 +12,25 @@ from typing import Any, cast
 from sqlalchemy import BindParameter, ColumnElement, Row, Select, bindparam, func, select, tuple_
 
 from treadle.wire.ids import JobId, TaskId, WorkerId
-from treadle.wire.status import LEASED, Outcome, Reason, Status, WorkerState
+from treadle.wire.status import LEASED, Outcome, WorkerState
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
 from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import TEXT, BoundList, is_among, is_same
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import instant, record_of, tasks_of
+from treadle_server.store.sqlite.rows import REASON, STATUS, record_of, tasks_of
 from treadle_server.store.tables import holds, jobs, lanes, schedules, status_in, tasks, worker_jobs, workers
 from treadle_server.store.task_rows import locked, select_tasks
 from treadle_server.store.transaction import limits
-
-_STATUS = {str(status): status for status in Status}
-_REASON: dict[str | None, Reason | None] = {None: None} | {str(reason): reason for reason in Reason}
+from treadle_server.store.types import instant
 
 
 def to_task(row: Iterable[Any]) -> Task:
     """Return the row of a task that was read whole as a `Task`."""
     task = Task(*row)
-    task.status = _STATUS[task.status]
-    task.reason = _REASON[task.reason]
+    task.status = STATUS[task.status]
+    task.reason = REASON[task.reason]
     return task
 
 
@@ -40,7 +38,7 @@ def to_run(row: Iterable[Any]) -> Run:
     """Return a row of `past_runs` as a `Run`."""
     values = list(row)
     values[2] = Outcome(values[2])
-    values[3] = _REASON[values[3]]
+    values[3] = REASON[values[3]]
     return Run(*values)
 
 

@@ -17,13 +17,14 @@ from treadle_server.domain.tasks import Task
 from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.postgres.changes import Change, Part
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import micros, record_of, tasks_of
+from treadle_server.store.sqlite.rows import record_of, tasks_of
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.task_rows import locked, select_tasks
 from treadle_server.store.transaction.counts import apply_counts
 from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, part_of, postpone
 from treadle_server.store.transaction.targets import keeps_waiting
+from treadle_server.store.types import micros
 
 _PROMOTE = """
 UPDATE tasks SET status = 'pending', version = version + 1, updated_at = ?, reason = nullif(reason, 'suspended')

@@ -12,11 +12,9 @@ from treadle.wire.names import INTERNAL
 from treadle.wire.status import LEASED
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.connection import DirectConnection
-from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import status_in, tasks
-
-_MICROSECOND = timedelta(microseconds=1)
+from treadle_server.store.types import micros
 
 _LEASED = f"status IN ({', '.join(repr(str(status)) for status in sorted(LEASED))})"
 _IS_INTERNAL = f"job_name LIKE '{INTERNAL}:%'"
@@ -57,6 +55,6 @@ async def restamp(tx: Tx, seqs: Collection[int], *, now: datetime, jump: timedel
     """
     jump = max(jump, timedelta(0))
     if isinstance(tx.connection, InlineConnection):
-        given = {"now": micros(now), "jump": jump // _MICROSECOND, "seqs": json.dumps(list(seqs))}
+        given = {"now": micros(now), "jump": jump // timedelta.resolution, "seqs": json.dumps(list(seqs))}
         return tx.connection.run_many(_SQLITE, [given])
     return await cast("DirectConnection", tx.connection).change(_POSTGRES, [now, jump, list(seqs)])

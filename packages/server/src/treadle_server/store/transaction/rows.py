@@ -11,9 +11,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.connection import DirectConnection
-from treadle_server.store.sqlite.rows import micros
 from treadle_server.store.sqlite.writer import MOST_TEXTS, InlineConnection
 from treadle_server.store.tables import meta
+from treadle_server.store.types import micros
 
 _SQLITE: Dialect = sqlite.dialect()
 _POSTGRES: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
