@@ -40,7 +40,7 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import StoreUnavailable, TooManyRequests
 from treadle_server.store.base import Tx
 from treadle_server.store.store import LostUpdate, SqlStore, in_brief
-from treadle_server.store.transaction.past_outcomes import add_past_outcomes
+from treadle_server.store.transaction.counts import add_past_outcomes
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")

@@ -13,10 +13,16 @@ from treadle_server.store.transaction import artifacts as store_artifacts
 from treadle_server.store.transaction import flush, hot, load, promotions
 from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction import steps as stored_steps
-from treadle_server.store.transaction.counts import CountKey, apply_counts, count_change, count_key, open_counts
+from treadle_server.store.transaction.counts import (
+    CountKey,
+    OutcomeKey,
+    apply_counts,
+    count_change,
+    count_key,
+    open_counts,
+)
 from treadle_server.store.transaction.failures import insert_failed_without_run, insert_failures
 from treadle_server.store.transaction.limit_lines import lines_of
-from treadle_server.store.transaction.past_outcomes import OutcomeKey
 from treadle_server.store.transaction.restamp import restamp
 from treadle_server.store.transaction.targets import lock_targets, reblock_tasks, targets_of
 

@@ -1,4 +1,4 @@
-"""How many tasks stand where: kept by the writer in its own transaction, never counted."""
+"""How many tasks stand where, and how many came to an end: kept by the writer in its transaction, never counted."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -13,11 +13,14 @@ from treadle_server.store.bound_lists import is_among
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.writer import InlineConnection
-from treadle_server.store.tables import count_deltas, lane_counts, lanes
+from treadle_server.store.tables import count_deltas, lane_counts, lanes, past_outcomes
 from treadle_server.store.transaction.rows import insert_tuples
 
 CountKey = tuple[int, str, int]
 """Lane, status, and the priority of what is pending (0 for all else), as `count_key` gives them."""
+
+OutcomeKey = tuple[int, str]
+"""Lane and status."""
 
 
 def count_key(lane: int, status: Status, priority: int) -> CountKey:
@@ -128,3 +131,17 @@ async def open_counts(tx: Tx, job_nums: Collection[int]) -> dict[int, int]:
         .group_by(lanes.c.job_num)
     )
     return {job_num: int(n) for job_num, n in await tx.connection.execute(statement)}
+
+
+async def add_past_outcomes(tx: Tx, left: Mapping[OutcomeKey, int]) -> None:
+    """Add how many tasks left which end: were rerun, resumed, resolved otherwise, or removed.
+
+    With those that stand in an end they are all that ever came to it, so that what `/metrics` counts never shrinks.
+    Nothing is written while no task leaves an end, which is nearly always.
+
+    On PostgreSQL the rows stay locked until the commit. They are the last that a transaction locks, in one order, so
+    that two servers never wait for each other.
+    """
+    rows = sorted((lane, str(status), n) for (lane, status), n in left.items())
+    more = "ON CONFLICT (lane, status) DO UPDATE SET n = past_outcomes.n + excluded.n"
+    await insert_tuples(tx, past_outcomes, ("lane", "status", "n"), rows, more)

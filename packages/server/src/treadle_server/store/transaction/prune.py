@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from time import perf_counter
 from typing import Any, NamedTuple, cast
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, func, literal, not_, or_, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, exists, func, literal, not_, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
@@ -244,10 +244,11 @@ WITH ended AS (DELETE FROM runs WHERE task_seq = ANY($1::bigint[])),
      specified AS (DELETE FROM task_specs WHERE seq = ANY($1::bigint[]))
 DELETE FROM tasks WHERE seq = ANY($1::bigint[])
 """
-_DELETE_LINES = (
-    "DELETE FROM task_logs WHERE task_seq = {seq} AND (run_id, line) IN"
-    " (SELECT run_id, line FROM task_logs WHERE task_seq = {seq} ORDER BY run_id, line LIMIT {most})"
+_l = task_logs.c
+_OLDEST = (
+    select(_l.run_id, _l.line).where(_l.task_seq == bindparam("of")).order_by(_l.run_id, _l.line).limit(MOST_LINES)
 )
+_DELETE_LINES = delete(task_logs).where(_l.task_seq == bindparam("of"), tuple_(_l.run_id, _l.line).in_(_OLDEST))
 
 
 async def _delete(tx: Tx, seqs: list[int]) -> None:
@@ -261,11 +262,7 @@ async def _delete(tx: Tx, seqs: list[int]) -> None:
 
 async def _delete_lines(tx: Tx, seq: int) -> None:
     """Delete the oldest lines of a task's log, as many as go in one step."""
-    if isinstance(tx.connection, InlineConnection):
-        tx.connection.run_many(_DELETE_LINES.format(seq=":seq", most=":most"), [{"seq": seq, "most": MOST_LINES}])
-    else:
-        statement = _DELETE_LINES.format(seq="$1::bigint", most="$2::int")
-        await cast("DirectConnection", tx.connection).change(statement, (seq, MOST_LINES))
+    await tx.connection.execute(_DELETE_LINES, {"of": seq})
 
 
 _REMEMBER = """
