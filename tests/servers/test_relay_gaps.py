@@ -123,7 +123,7 @@ async def test_what_a_server_did_last_that_was_only_heard_between_two_looks_is_r
     assert not await post.reads_anew(), "once is enough"
 
 
-@pytest.mark.parametrize("is_heard", [False, True], ids=["without a line", "with a line"])
+@pytest.mark.parametrize("is_heard", [False, True], ids=["without-a-line", "with-a-line"])
 async def test_what_a_server_committed_after_it_stood_still_and_before_it_was_stopped_is_read_anew_g7_g11(
     post: Post, other: Post, is_heard: bool
 ) -> None:
