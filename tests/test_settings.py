@@ -22,7 +22,7 @@ from treadle_server.store import connections
 def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a command does to its process goes with its test."""
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(cli, "_calm_collector", lambda: None)
+    monkeypatch.setattr(cli, "calm_collector", lambda: None)
     monkeypatch.setattr(cli, "_keep_freed_memory", lambda: None)
 
 

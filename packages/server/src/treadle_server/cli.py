@@ -72,7 +72,7 @@ def _run_server(options: dict[str, Any]) -> None:
 
     settings = _settings(**options)
     log.begin(settings.log_format)
-    _calm_collector()
+    calm_collector()
     _keep_freed_memory()
     with _all_private(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(settings))
@@ -92,7 +92,7 @@ def _all_private() -> Iterator[None]:
         os.umask(before)
 
 
-def _calm_collector() -> None:
+def calm_collector() -> None:
     """Have the collector of cycles look less often.
 
     A batch makes thousands of objects that are freed by their counts; looking through them for cycles every 700 took a
