@@ -66,10 +66,13 @@ def authorities() -> ssl.SSLContext:
     """
     import httpx
 
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     try:
-        context = httpx.create_ssl_context()
-        if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
-            context.load_default_certs()
+        # Read here: older versions of httpx pass over a file that is not there.
+        if file or folder:
+            return ssl.create_default_context(cafile=file or None, capath=None if file else folder)
+        context = httpx.create_ssl_context(trust_env=False)
+        context.load_default_certs()
     except OSError as error:
         raise ConnectionFailed(
             f"the authorities that SSL_CERT_FILE or SSL_CERT_DIR names can't be read ({error}): name a PEM file"

@@ -83,7 +83,9 @@ def _connections_to(url: httpx.URL) -> httpx.AsyncHTTPTransport:
     # A hundred connections at most; a further request waits for one.
     limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
     try:
-        return httpx.AsyncHTTPTransport(verify=verify, limits=limits, proxy=proxy)
+        # Its URL alone is taken by later versions of httpx only.
+        through = None if proxy is None else httpx.Proxy(proxy)
+        return httpx.AsyncHTTPTransport(verify=verify, limits=limits, proxy=through)
     except (ImportError, httpx.InvalidURL) as error:
         # An ImportError tells what a SOCKS proxy needs.
         raise unusable(str(url), error) from None
