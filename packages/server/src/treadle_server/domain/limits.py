@@ -285,7 +285,6 @@ class Gate:
     """Those that may have more room."""
     shut: set[Line] = field(default_factory=set)
     """Lines of which a task did not fit: none behind it goes before it."""
-    _weighed: tuple[Task, tuple[int, ...]] | None = None
 
     def fitting(self, limit_key: str, limits: Sequence[str]) -> tuple[int, BucketId | None]:
         """Return how many of a line's tasks of these limits fit, from its first on, and which bucket keeps the next."""
@@ -314,38 +313,33 @@ class Gate:
                 most = room
         return most
 
-    def admits(self, task: Task) -> bool:
-        """Return whether the task may be claimed; if not, nothing of its line may be in this transaction."""
-        if task.limit_key is None:
-            return True
-        if self.shut and Line(task.lane, task.limit_key) in self.shut:
-            return False
-        for bucket_id, weight in zip(self.bucket_ids[task.limit_key], self._weights_of(task), strict=True):
-            bucket = self.buckets.get(bucket_id.bucket)
-            if bucket is not None and not bucket.fits(weight):
-                self.shut.add(Line(task.lane, task.limit_key))
-                return False
-        return True
+    def admits(self, task: Task, *, takes: bool) -> bool:
+        """Return whether the task may be claimed; if not, nothing of its line may be in this transaction.
 
-    def take(self, task: Task) -> None:
-        """Let a task through that is admitted: it takes its weight, and a token, of each of its buckets."""
-        if task.limit_key is None:
-            return
-        for bucket_id, weight in zip(self.bucket_ids[task.limit_key], self._weights_of(task), strict=True):
+        One that `takes` is let through with it: it has its weight, and a token, of each of its buckets from then on.
+        """
+        key = task.limit_key
+        if key is None:
+            return True
+        if self.shut and Line(task.lane, key) in self.shut:
+            return False
+        wanted: list[tuple[BucketId, Bucket, int]] = []
+        for bucket_id, weight in zip(self.bucket_ids[key], weights_of(task.limits or "[]"), strict=True):
             if (bucket := self.buckets.get(bucket_id.bucket)) is None:
                 continue
             counted = bucket.limit.counted(weight)
-            bucket.used += counted
-            self.taken.append((task, bucket_id, counted))
-            if bucket.limit.rate_count is not None:
-                bucket.tokens -= 1
-                self.changed.add(bucket_id.bucket)
-
-    def _weights_of(self, task: Task) -> tuple[int, ...]:
-        """Return what a task weighs in its buckets; who is asked about is taken next, and read but once."""
-        if self._weighed is None or self._weighed[0] is not task:
-            self._weighed = (task, weights_of(task.limits or "[]"))
-        return self._weighed[1]
+            if not bucket.fits(counted):
+                self.shut.add(Line(task.lane, key))
+                return False
+            wanted.append((bucket_id, bucket, counted))
+        if takes:
+            for bucket_id, bucket, counted in wanted:
+                bucket.used += counted
+                self.taken.append((task, bucket_id, counted))
+                if bucket.limit.rate_count is not None:
+                    bucket.tokens -= 1
+                    self.changed.add(bucket_id.bucket)
+        return True
 
     def give_back(self, limit_key: str) -> None:
         """Give the tokens back that a claim took which came to nothing."""

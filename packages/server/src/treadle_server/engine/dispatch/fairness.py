@@ -226,18 +226,17 @@ def match(orders: ServiceOrders, demands: Sequence[Demand], gate: Gate | None = 
         if room <= 0 or (found := order.first()) is None:
             continue
         head, task = found
-        if gate is not None and not gate.admits(task):
+        fits = task.weight <= room
+        if gate is not None and not gate.admits(task, takes=fits):
             head.take(task)
             unfilled.appendleft((demand, order))
             if runs_dry(head):
                 break
             continue
-        if task.weight > room:
+        if not fits:
             waiting.append((demand, order))
             continue
         head.take(task)
-        if gate is not None:
-            gate.take(task)
         demand.reserve(task)
         orders.turns.served(head.room, head.group)
         given.append((demand, task))
