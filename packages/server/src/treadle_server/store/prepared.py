@@ -16,7 +16,7 @@ from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
 
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.postgres.connection import DirectConnection
-from treadle_server.store.sqlite.writer import InlineConnection
+from treadle_server.store.sqlite.writer import InlineConnection, Statements
 from treadle_server.store.translated import named
 
 Rows = Sequence[Sequence[Any]]
@@ -67,10 +67,13 @@ class Prepared:
             return tx.connection.fetch(compiled.text, values)
         return await cast("DirectConnection", tx.connection).fetch(compiled.text, values, is_apart=self._is_apart)
 
-    async def rows_beside(self, connection: AsyncConnection, **parameters: Any) -> Rows:
-        """Run it on PostgreSQL's driver beside the writer, on the connection that is lent, and return every row."""
+    async def rows_beside(self, connection: Statements, **parameters: Any) -> Rows:
+        """Run it on the driver beside the writer, on a connection that is lent in place, and return every row."""
+        if isinstance(connection, InlineConnection):
+            compiled = self._compiled_for("sqlite")
+            return connection.fetch(compiled.text, compiled.values(parameters))
         compiled = self._compiled_for("postgresql")
-        driver: Any = (await connection.get_raw_connection()).driver_connection
+        driver: Any = (await cast("AsyncConnection", connection).get_raw_connection()).driver_connection
         with named(compiled.text):
             rows: Rows = await driver.fetch(compiled.text, *compiled.values(parameters))
             return rows

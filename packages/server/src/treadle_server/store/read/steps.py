@@ -1,18 +1,19 @@
 """The steps that a task keeps, as others see them."""
 
-import typing
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import groupby
+from typing import Any
 
 from sqlalchemy import Text, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.steps import STEP_FIELDS, Step
 from treadle_server.store.bound_lists import is_among
-from treadle_server.store.prepared import Prepared, Rows
+from treadle_server.store.prepared import Prepared
 from treadle_server.store.read.shown import fitting
 from treadle_server.store.sqlite.writer import Statements
 from treadle_server.store.tables import task_steps
+from treadle_server.store.types import instant
 
 MOST_TEXT = 4_000_000
 """Characters of the results that are read at once, unless the first has more."""
@@ -40,24 +41,24 @@ async def of_tasks(
     than `most_in_all`.
     """
     chosen, total = [], 0
-    for seq, size in await _of_many(connection, SIZES_OF_MANY, seqs):
+    for seq, size in await SIZES_OF_MANY.rows_beside(connection, seqs=seqs):
         if size <= most_each and total + size <= most_in_all:
             chosen.append(seq)
             total += size
     if not chosen:
         return {}
-    found = (Step(*row) for row in await _of_many(connection, ALL_OF_MANY, chosen))
+    found = map(_step_of, await ALL_OF_MANY.rows_beside(connection, seqs=chosen))
     return {seq: list(steps) for seq, steps in groupby(found, key=lambda step: step.task_seq)}
 
 
-async def _of_many(connection: Statements, asked: Prepared, seqs: Collection[int]) -> Rows:
-    """Return the rows of a statement about many tasks; on PostgreSQL as its driver gives them, which is half the time.
-
-    Of ten thousand that wake at once each claim brings steps.
-    """
-    if connection.dialect.name == "postgresql":
-        return await asked.rows_beside(typing.cast("AsyncConnection", connection), seqs=seqs)
-    return [tuple(row) for row in await connection.execute(asked.statement, {"seqs": seqs})]
+def _step_of(row: Sequence[Any]) -> Step:
+    """Return a row as the driver gives it: of ten thousand that wake at once each claim brings steps."""
+    step = Step(*row)
+    if isinstance(step.at, int):
+        step.at = instant(step.at)
+        step.until = None if step.until is None else instant(step.until)
+        step.received_at = None if step.received_at is None else instant(step.received_at)
+    return step
 
 
 SIZES_OF_MANY = Prepared(
