@@ -10,7 +10,7 @@ from tests.engine.conftest import Shop
 from treadle_server.domain.steps import Step
 from treadle_server.engine.commands import StepReport
 from treadle_server.errors import StoreUnavailable
-from treadle_server.store.read.steps import of_tasks
+from treadle_server.store.read.steps import of_task, of_tasks
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ async def test_f4_steps_are_read_in_place_as_they_are_beside(shop: Shop) -> None
     seqs = await with_steps(shop, "1", '"ü"')
 
     async with shop.engine.store.read() as connection:
-        beside = await of_tasks(connection, seqs, **BOUNDS)
+        beside = {seq: await of_task(connection, seq, first=0, most=10) for seq in seqs}
 
     assert await in_place(shop, seqs) == beside
     assert [step.result for seq in seqs for step in beside[seq]] == ["1", '"ü"']
