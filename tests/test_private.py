@@ -144,6 +144,24 @@ def test_a_file_of_another_program_is_refused_and_nothing_of_it_changed_n4(tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "passwd", "passwd-"]
 
 
+@pytest.mark.parametrize("what", ["directory", "pipe"])
+def test_what_is_no_file_is_refused_and_stays_open_to_whom_it_was_n4(tmp_path: Path, what: str) -> None:
+    """A server that root began on /tmp, or on /dev/null, closed it to everybody else."""
+    place = tmp_path / "place"
+    place.mkdir() if what == "directory" else os.mkfifo(place)
+    place.chmod(0o777)
+
+    for command in (["--database-url", f"sqlite:///{place}"], ["--database-url", f"sqlite:///{tmp_path}/./place"]):
+        told = CliRunner().invoke(migrate, [*command, "--data-dir", str(tmp_path / "data")])
+        assert told.exit_code == 1
+        assert f"is {'a directory' if what == 'directory' else 'no regular file'}, and SQLite's database" in told.output
+    with pytest.raises(ValidationFailed, match="has to stand in a file: name one"):
+        create_app(Settings(data_dir=tmp_path / "data", database_url=f"sqlite:///{place}"))
+
+    assert oct(stat.S_IMODE(place.stat().st_mode)) == "0o777"
+    assert {path.name for path in tmp_path.iterdir()} <= {"data", "place"}
+
+
 def test_a_file_that_may_not_be_looked_at_is_told_by_its_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

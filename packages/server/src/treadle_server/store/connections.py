@@ -3,9 +3,11 @@
 import re
 import socket
 import sqlite3
+import stat
 from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -41,8 +43,8 @@ def parse_url(text: str) -> URL:
 
     Accepts `sqlite:///path`, `postgresql://…`, and both with `+aiosqlite` or `+asyncpg`. PostgreSQL may have several
     hosts, as libpq's URLs: `postgresql://me@first:5432,second:5432/tasks?target_session_attrs=read-write`.
-    Raises `ValidationFailed` for any other database, for what is no URL, for SQLite that is no file, and for PostgreSQL
-    when its driver is missing.
+    Raises `ValidationFailed` for any other database, for what is no URL, for SQLite that is no file, or where something
+    else stands, and for PostgreSQL when its driver is missing.
     """
     try:
         url = make_url(_SEVERAL.sub(_as_parameters, text))
@@ -60,6 +62,12 @@ def parse_url(text: str) -> URL:
         raise ValidationFailed(
             f"{text!r} names no file, in which SQLite's database has to stand: write sqlite:///path, or sqlite:////path"
             " where it begins at the root of the file system"
+        )
+    if backend == "sqlite" and (kind := _other_than_a_file(url.database or "")):
+        # Its permissions would be taken from everybody else, as the database's are: who named /tmp closed that.
+        raise ValidationFailed(
+            f"{url.database} is {kind}, and SQLite's database has to stand in a file: name one that is there, or is not"
+            " there yet; nothing was changed"
         )
     if drivers[backend] == "postgresql+asyncpg" and find_spec("asyncpg") is None:
         raise ValidationFailed(
@@ -79,6 +87,17 @@ def shown(url: URL) -> str:
 
 _SECRET = ("password", "sslpassword")
 """Parameters that libpq's URLs may have."""
+
+
+def _other_than_a_file(path: str) -> str | None:
+    """Return what stands at the path, if that is no file; of what can't be looked at it is said later why not."""
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return None
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    return None if stat.S_ISREG(mode) else "no regular file"
 
 
 def _is_file(url: URL) -> bool:
