@@ -19,6 +19,18 @@ async def test_a_file_that_comes_while_one_is_written_stays(tmp_path: Path) -> N
     assert [name.name for name in os.scandir(tmp_path)] == [path.name]
 
 
+async def test_what_is_no_file_is_not_overwritten(tmp_path: Path) -> None:
+    """Whoever runs it as root and exports to /dev/null would have that replaced by a file, for all who write there."""
+    place = tmp_path / "null"
+    os.mkfifo(place)
+
+    with pytest.raises(OSError, match="no file stands there"):
+        await files.write_json(place, {"tasks": []}, overwrite=True)
+
+    assert place.is_fifo()
+    assert [name.name for name in os.scandir(tmp_path)] == ["null"]
+
+
 def test_the_home_is_completed_as_it_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "notes").mkdir()

@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from errno import EINVAL
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,16 @@ async def exists(path: Path) -> bool:
 async def write_json(path: Path, content: Mapping[str, Any], *, overwrite: bool) -> None:
     """Write a JSON object, whole or not at all: a reader never finds half a file, nor does another user.
 
-    Raises `FileExistsError` when there is one and it may not be overwritten, and other `OSError`s.
+    Raises `FileExistsError` when there is one and it may not be overwritten, and other `OSError`s, also where something
+    else stands than a file.
     """
     await asyncio.to_thread(_write_json, path, content, overwrite=overwrite)
 
 
 def _write_json(path: Path, content: Mapping[str, Any], *, overwrite: bool) -> None:
+    if overwrite and path.exists() and not path.is_file():
+        # Who may, would have /dev/null replaced by a file, for all who write there.
+        raise OSError(EINVAL, "no file stands there, and what does is not overwritten", str(path))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     draft = Path(name)
     try:
