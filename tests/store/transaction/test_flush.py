@@ -4,6 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from tests.engine.conftest import two_shops
+from tests.store.recorded import recording
 from treadle.wire.status import Reason, Status
 from treadle_server.store.base import LostUpdate
 from treadle_server.store.read.tasks import by_ids
@@ -40,6 +42,20 @@ async def test_many_rows_are_written_as_they_are(shop, clock) -> None:
     async with shop.engine.store.read() as connection:
         stored = await by_ids(connection, [task.id for task, _ in tasks])
     assert [task_values(stored[task.id]) for task, _ in tasks] == [task_values(task) for task, _ in tasks]
+
+
+@pytest.mark.postgres
+async def test_what_many_are_to_do_is_edited_in_one_way_there_and_back_on_postgresql(postgres_database, clock) -> None:
+    async with two_shops(postgres_database, clock) as (shop, _):
+        tasks = await changed(shop, clock)
+
+        with recording(shop.engine.store) as sent:
+            async with shop.engine.store.write() as tx:
+                await update_tasks(tx, tasks)
+
+    edits = {text: len(values[0]) for text, values in sent.items() if text.startswith("UPDATE task_specs")}
+    # Every eleventh, and half of those their tags too.
+    assert sorted(edits.values()) == [7, 7]
 
 
 async def test_a_row_that_is_no_longer_where_it_was_fails_them_all(shop, clock) -> None:

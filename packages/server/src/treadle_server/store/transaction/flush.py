@@ -1,14 +1,14 @@
 """What the writer writes: rows in bulk, each update guarded by the status and the run that it leaves."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
 from itertools import compress
 from operator import attrgetter, is_not
 from typing import Any, cast
 
-from sqlalchemy import Update, bindparam, delete, tuple_, update
+from sqlalchemy import Column, Table, Update, bindparam, delete, tuple_, update
 
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
@@ -56,80 +56,67 @@ async def insert_tasks(tx: Tx, new: Sequence[Task]) -> None:
         await insert_tags(tx, others)
 
 
-@cache
-def _update_of(shape: tuple[str, ...]) -> Update:
-    return (
-        update(tasks)
-        .where(
-            tasks.c.seq == bindparam("_seq"),
-            tasks.c.status == bindparam("_status"),
-            tasks.c.run_id == bindparam("_run"),
-        )
-        .values({name: bindparam(name) for name in shape})
-    )
-
+_GUARDS: Mapping[Table, Mapping[str, Column[Any]]] = {
+    tasks: {"_seq": tasks.c.seq, "_status": tasks.c.status, "_run": tasks.c.run_id},
+    task_specs: {"_seq": task_specs.c.seq},
+}
+"""By what a row is found: what a task is to do moves with nobody."""
 
 _SPEC = frozenset(SPEC) - set(STATE)
-
-
-@cache
-def _edit(names: tuple[str, ...]) -> Update:
-    found = update(task_specs).where(task_specs.c.seq == bindparam("_seq"))
-    return found.values({name: bindparam(name) for name in names})
 
 
 async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) -> None:
     """Write what differs between each task and its values before; tasks that changed alike share a statement.
 
-    What a task is to do is seldom edited, and each by a statement of its own; the others say whether that counts.
-
     Raises `LostUpdate` when a row is no longer in the state and run that it leaves.
     """
-    shapes: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    shapes: dict[tuple[Table, tuple[str, ...]], list[dict[str, Any]]] = defaultdict(list)
     retagged: list[Task] = []
     for task, before in changed:
         now = task_values(task)
         # Nearly all are the same objects as before: who looks at each of sixty in a loop takes three times as long.
         moved = [i for i in compress(_PLACES, map(is_not, now, before)) if now[i] != before[i]]
         row = {TASK_FIELDS[i]: now[i] for i in moved}
-        if edited := {name: row.pop(name) for name in _SPEC.intersection(row)}:
-            await tx.connection.execute(_edit(tuple(edited)), edited | {"_seq": task.seq})
+        edited = {name: row.pop(name) for name in sorted(_SPEC.intersection(row))}
+        if edited:
+            shapes[task_specs, tuple(edited)].append(edited | {"_seq": task.seq})
         if "tags" in edited:
             retagged.append(task)
         if row:
-            shape = tuple(row)
-            row |= {"_seq": task.seq, "_status": before[_STATUS], "_run": before[_RUN]}
-            shapes[shape].append(row)
-    for shape, rows in shapes.items():
+            found = {"_seq": task.seq, "_status": before[_STATUS], "_run": before[_RUN]}
+            shapes[tasks, tuple(row)].append(row | found)
+    for (table, names), rows in shapes.items():
         if tx.dialect == "postgresql":
-            columns = [[row[name] for row in rows] for name in (*_GUARDS, *shape)]
-            written = await cast("DirectConnection", tx.connection).change(_pg_update_of(shape), columns)
+            columns = [[row[name] for row in rows] for name in (*_GUARDS[table], *names)]
+            written = await cast("DirectConnection", tx.connection).change(_pg_update_of(table, names), columns)
         else:
-            written = (await tx.connection.execute(_update_of(shape), rows)).rowcount
+            written = (await tx.connection.execute(_update_of(table, names), rows)).rowcount
         if written != len(rows):
             raise LostUpdate(f"{len(rows) - written} of {len(rows)} tasks were changed by another writer")
     await update_tags(tx, retagged)
 
 
-_GUARDS = {"_seq": tasks.c.seq, "_status": tasks.c.status, "_run": tasks.c.run_id}
-"""By what a row is found."""
+@cache
+def _update_of(table: Table, names: tuple[str, ...]) -> Update:
+    found = update(table).where(*(column == bindparam(name) for name, column in _GUARDS[table].items()))
+    return found.values({name: bindparam(name) for name in names})
 
 
 @lru_cache(maxsize=MOST_TEXTS)
-def _pg_update_of(shape: tuple[str, ...]) -> str:
+def _pg_update_of(table: Table, names: tuple[str, ...]) -> str:
     """Return PostgreSQL's statement, which takes each column as an array.
 
     Rows written one by one took the driver and the backend 0.15 ms each, when a worker renewed what it holds, or when
     thousands went to sleep.
     """
-    columns = _GUARDS | {name: tasks.c[name] for name in shape}
+    columns = {**_GUARDS[table], **{name: table.c[name] for name in names}}
     arrays = ", ".join(pg_array(column, i) for i, column in enumerate(columns.values(), 1))
-    sets = ", ".join(f"{name} = v.{name}{pg_cast(columns[name])}" for name in shape)
-    # Names of columns only; every value is bound. Each row is looked up by its number (`hot.py` says why so).
-    return (
-        f"UPDATE tasks SET {sets} FROM unnest({arrays}) AS v ({', '.join(columns)})"  # noqa: S608
-        " WHERE tasks.seq = ANY (ARRAY[v._seq]) AND tasks.status = v._status AND tasks.run_id = v._run"
-    )
+    sets = ", ".join(f"{name} = v.{name}{pg_cast(columns[name])}" for name in names)
+    # Each row is looked up by its number (`hot.py` says why so).
+    found = [f"{table}.{column.name} = v.{name}" for name, column in _GUARDS[table].items() if name != "_seq"]
+    where = " AND ".join((f"{table}.seq = ANY (ARRAY[v._seq])", *found))
+    # Names of tables and columns only; every value is bound.
+    return f"UPDATE {table} SET {sets} FROM unnest({arrays}) AS v ({', '.join(columns)}) WHERE {where}"  # noqa: S608
 
 
 async def insert_holds(tx: Tx, new: Collection[Hold]) -> None:
