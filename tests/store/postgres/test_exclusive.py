@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from tests.stores import opened
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store import connections
+from treadle_server.store import store as stores_own
 from treadle_server.store.connections import WRITING
 from treadle_server.store.postgres import exclusive, writer
 from treadle_server.store.postgres.exclusive import KEY, LOCK, ExclusiveWriter
@@ -60,6 +61,36 @@ async def test_who_finds_the_lock_kept_for_too_long_says_what_to_do(
             assert found == WRITING["lock_timeout"]
     finally:
         await holder.close()
+        await store.close()
+
+
+SLEEP = sa.text("SELECT pg_sleep(1.2)")
+
+
+@pytest.mark.parametrize("setting", ["statement_timeout", "transaction_timeout"])
+async def test_what_a_role_may_ask_for_at_most_ends_no_migration(
+    postgres_database: str, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    """A database large enough for one to take longer could not be brought up to date, however often it was tried."""
+    admin = await asyncpg.connect(postgres_database)
+    name = await admin.fetchval("SELECT current_database()")
+    if not await admin.fetchval("SELECT count(*) FROM pg_settings WHERE name = $1", setting):
+        setting = "statement_timeout"  # PostgreSQL has the other one from 17 on
+    await admin.execute(f'ALTER DATABASE "{name}" SET {setting} = 1000')
+    monkeypatch.setattr(stores_own, "upgrade", lambda connection: connection.execute(SLEEP))
+    store = SqlStore(postgres_database)
+    try:
+        await store.open()
+
+        async with store.write() as tx:
+            assert (await tx.connection.execute(sa.text(f"SHOW {setting}"))).scalar_one() == "1s"
+        if setting == "statement_timeout":
+            with pytest.raises(StoreUnavailable, match=r"look at the statement_timeout .*; nothing was changed"):
+                async with store.read() as connection:
+                    await connection.execute(SLEEP)
+    finally:
+        await admin.execute(f'ALTER DATABASE "{name}" RESET ALL')
+        await admin.close()
         await store.close()
 
 

@@ -16,6 +16,7 @@ from treadle_server.services.leader import LOCK as LEADER
 from treadle_server.store.connections import postgres_engine, shown
 from treadle_server.store.migrations import check_current, upgrade
 from treadle_server.store.postgres.exclusive import LOCK as WRITER
+from treadle_server.store.postgres.exclusive import UNLIMITED
 from treadle_server.store.tables import SEQUENCES
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ AT_ONCE = 50
 
 _BEGIN = (
     "SET LOCAL idle_in_transaction_session_timeout = 0",
-    "SET LOCAL statement_timeout = 0",
+    UNLIMITED,
     f"SET LOCAL lock_timeout = '{PATIENCE:g}s'",
 )
 

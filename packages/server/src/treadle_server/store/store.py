@@ -108,6 +108,8 @@ _ADVICE = {
     "53100": _FULL,
     "55P03": "another session keeps locked in the database what is needed: pg_locks and pg_stat_activity say which; end"
     " it, or wait for it",
+    "57014": "the database broke off what it was asked: look at the statement_timeout of the role and the database, and"
+    " whether somebody cancels it",
     "XX001": _DAMAGED,
     "XX002": "an index of the database is damaged: REINDEX DATABASE makes it anew; look at its disk",
 }

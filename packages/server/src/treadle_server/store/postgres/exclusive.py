@@ -40,6 +40,12 @@ HELD = (
     " ended by pg_terminate_backend(pid), start this server again"
 )
 
+UNLIMITED = """
+SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('statement_timeout', 'transaction_timeout')
+"""
+"""Has the transaction last as long as it must, whatever the role's settings are for what people ask: a migration or a
+copy is never shorter when it is tried again. PostgreSQL knows the second one from 17 on."""
+
 _SET = """
 INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value
 """
@@ -91,11 +97,12 @@ class ExclusiveWriter:
         """
         import asyncpg
 
+        await driver.execute(UNLIMITED)
         try:
             await driver.execute(f"SET LOCAL lock_timeout = '{LONGEST_JOIN}'; SELECT pg_advisory_xact_lock({LOCK})")
         except asyncpg.LockNotAvailableError:
             raise StoreUnavailable(HELD, retry_after=1) from None
-        # A migration, which may follow, waits for its own locks as long as it must.
+        # A migration, which may follow, waits for its own locks as long as it must too.
         await driver.execute("SET LOCAL lock_timeout = 0")
         if await driver.fetchval("SELECT to_regclass('meta') IS NOT NULL"):
             await driver.execute(_SET, KEY, NOBODY)
