@@ -10,10 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 from click.testing import CliRunner
+from sqlalchemy.engine import make_url
 
 from tests.chaos.processes import Process, ServerProcess, running_server
+from treadle.wire.findings import Finding
 from treadle_server import private
 from treadle_server.app import create_app
+from treadle_server.checkup.database import of_sqlite
 from treadle_server.cli import migrate
 from treadle_server.errors import ValidationFailed
 from treadle_server.settings import Settings
@@ -176,6 +179,20 @@ def test_a_file_that_may_not_be_looked_at_is_told_by_its_directory(
 
     with pytest.raises(ValidationFailed, match=r"the database's directory .*closed can't be used \(Permission"):
         create_app(Settings(data_dir=tmp_path / "data", database_url=f"sqlite:///{closed}/treadle.db"))
+
+
+@pytest.mark.parametrize("target", ["disk/tasks.db", "treadle.db"], ids=["not mounted", "itself"])
+def test_a_link_to_a_database_that_is_not_there_is_told_and_no_empty_one_is_made(tmp_path: Path, target: str) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "treadle.db").symlink_to(target)
+
+    with pytest.raises(ValidationFailed, match=rf"is a link to {target}, which can't be found: look whether its disk"):
+        create_app(Settings(data_dir=tmp_path))
+
+    assert list((tmp_path / "disk").iterdir()) == []
+    [found] = of_sqlite(make_url(f"sqlite:///{tmp_path / 'treadle.db'}"), tmp_path)
+    assert isinstance(found, Finding)
+    assert (found.check, found.grade) == ("database", "fail")
 
 
 def test_what_may_not_be_written_is_refused_before_it_is_opened_so_that_nothing_stays_beside_it(

@@ -27,6 +27,19 @@ def test_a_file_has_one_server_at_a_time_and_another_one_after_it_e8(tmp_path: P
         pass
 
 
+def test_a_file_has_one_server_by_whatever_name_it_is_found_e8(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "tasks.db").touch()
+    (tmp_path / "treadle.db").symlink_to("disk/tasks.db")
+
+    with (
+        hold_lock(make_url(f"sqlite:///{tmp_path / 'treadle.db'}")),
+        pytest.raises(ValidationFailed, match=r"another server uses .*tasks\.db already"),
+        hold_lock(make_url(f"sqlite:///{tmp_path / 'disk' / 'tasks.db'}")),
+    ):
+        pytest.fail("the second one was let in")
+
+
 def test_postgresql_needs_nobody_to_be_alone_e8() -> None:
     url = make_url("postgresql://127.0.0.1/x")
     with hold_lock(url), hold_lock(url):

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from treadle_server.store.sqlite.places import FilesInPlace
+from treadle_server.store.sqlite.places import FilesInPlace, FilesMoved
 from treadle_server.testing import serve
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +50,20 @@ async def test_nothing_is_taken_while_the_databases_file_is_not_there_g1(
         assert f"{name} was removed, or another file put in its place" in refused.json()["detail"]
         assert (await submit()).status_code == 202, "it was put back"
         assert (await http.get("/v1/rooms/lab/tasks")).json()["total"] == 2
+
+
+def test_the_log_of_a_file_that_is_named_by_a_link_is_looked_for_beside_the_file_g1(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    for name in ("tasks.db", "tasks.db-wal"):
+        (tmp_path / "disk" / name).touch()
+    (tmp_path / "treadle.db").symlink_to("disk/tasks.db")
+    files = FilesInPlace(str(tmp_path / "treadle.db"))
+    files.check()
+
+    remove(tmp_path / "disk" / "tasks.db-wal")
+
+    with pytest.raises(FilesMoved, match=r"tasks\.db-wal was removed"):
+        files.check()
 
 
 @pytest.mark.parametrize("database", [None, "", ":memory:", "file:tasks?mode=memory"])

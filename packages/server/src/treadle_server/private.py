@@ -39,13 +39,18 @@ def make_directory(path: Path, *, name: str, setting: str) -> Path:
 def make_file(path: Path, *, name: str, setting: str, sides: Iterable[str] = ()) -> None:
     """Have the file be there, empty if it is new, and closed to others if it was not.
 
-    So are the files beside it whose names end with one of `sides`. Raises `ValidationFailed` when it can't be, or is
-    another user's.
+    So are the files beside it whose names end with one of `sides`. Raises `ValidationFailed` when it can't be, is
+    another user's, or a link to what is not there: an empty one is not made where a disk is not mounted.
     """
     try:
         # One that is there is not opened: closing it would end what other connections of this process have locked.
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE))
     except FileExistsError:
+        if not os.path.exists(path):  # noqa: PTH110 - a Path's own raises where it may not look
+            raise ValidationFailed(
+                f"{name} {path} is a link to {path.readlink()}, which can't be found: look whether its disk is mounted,"
+                f" remove the link, or choose another with {setting}"
+            ) from None
         _check_owner(path, name, setting)
     except OSError as error:
         raise ValidationFailed(

@@ -29,6 +29,9 @@ STATEMENT_TIMEOUT = 60_000
 def of_sqlite(url: URL, data_dir: Path) -> Seen:
     """Look at SQLite's file, and return what else there is to look at in it."""
     path = file_of(url)
+    if path.is_symlink():
+        told = f"{path} is a link to {path.readlink()}, which can't be found"
+        return [Finding("database", "fail", told, "look whether its disk is mounted, or remove the link")]
     if not path.exists():
         return [Finding("database", "ok", f"there is no {path} yet: no server has started here")]
     seen: list[Finding | Check] = []

@@ -10,8 +10,18 @@ SIDES = ("-wal", "-shm", "-journal")
 
 
 def file_of(url: URL) -> Path:
-    """Return the path of SQLite's database, which every URL of it has that `parse_url` takes."""
-    return Path(url.database or "")
+    """Return the path of SQLite's database, which every URL of it has that `parse_url` takes.
+
+    Of a link it is that of the file to which it leads: SQLite has the log beside that, and who comes by another name is
+    to find the same lock there. One that leads to nothing stays, for whoever says so.
+    """
+    return _followed(url.database or "")
+
+
+def _followed(database: str) -> Path:
+    # As a Path's own they raise where they may not look, of which whoever opens it tells.
+    is_link = os.path.islink(database) and os.path.exists(database)  # noqa: PTH110, PTH114
+    return Path(os.path.realpath(database) if is_link else database)
 
 
 class FilesMoved(OSError):
@@ -28,7 +38,7 @@ class FilesInPlace:
     def __init__(self, database: str | None) -> None:
         """`database` is the path that SQLAlchemy's URL has; what is no file has nothing to be looked at."""
         is_file = database and database != ":memory:" and not database.startswith("file:")
-        paths = [f"{database}{ending}" for ending in ("", "-wal")] if is_file else []
+        paths = [database, f"{_followed(database)}-wal"] if database and is_file else []
         self._numbers: dict[str, int | None] = dict.fromkeys(paths)
 
     def check(self) -> None:
