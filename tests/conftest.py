@@ -28,6 +28,9 @@ from tests.seed import AGAIN
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As a shell starts what it puts into the background, and all that is started from there: some tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    # As nohup has it.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("treadle", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)

@@ -108,6 +108,21 @@ async def test_what_does_not_end_within_the_grace_is_stopped_and_handed_back_l10
         assert (marked.marks / "cleaned-up").exists()
 
 
+async def test_a_worker_whose_terminal_is_closed_lets_runs_end_l10_c6(tmp_path: Path) -> None:
+    """Its shell sends the same signal once more. It died as if it were killed, and its runs with it."""
+    async with at_work(tmp_path, f"sqlite:///{tmp_path / 'treadle.db'}", "--drain-grace", "600") as marked:
+        running = await marked.client.submit(drained.ends_in_time.bind())
+        await marked.until("in-time")
+
+        marked.worker.signal(signal.SIGHUP)
+        await _until_draining(marked.client)
+        marked.worker.signal(signal.SIGHUP)
+        marked.go()
+
+        assert await running.result(timeout=20) == "done"
+        assert await marked.ended(20) == 0
+
+
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.crossed)], ids=lambda number: number.name
 )

@@ -157,6 +157,17 @@ async def test_a_second_signal_ends_a_server_that_waits_for_a_request_without_a_
     assert "Traceback" not in process.log.read_text()
 
 
+async def test_a_server_whose_terminal_is_closed_ends_as_by_any_other_signal(tmp_path: Path) -> None:
+    process = ServerProcess(tmp_path, f"sqlite:///{tmp_path / 'treadle.db'}")
+    await asyncio.to_thread(process.start)
+    with stopped_at_the_end(process):
+        process.signal(signal.SIGHUP)
+
+        async with asyncio.timeout(PATIENCE):
+            assert await process.ended() == 0
+    assert not (tmp_path / "treadle.db-wal").exists(), "what is left by one that was killed"
+
+
 async def listens(port: int) -> bool:
     try:
         _, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -33,7 +33,10 @@ def has_loop() -> bool:
 
 @contextmanager
 def ended_by(end: Callable[[], None]) -> Iterator[None]:
-    """Call `end` in the running loop at each SIGINT and SIGTERM during the block.
+    """Call `end` in the running loop at each SIGINT and SIGTERM during the block, and at the first SIGHUP.
+
+    That one comes when the terminal is closed, and once more from its shell. It is left alone where it would not end
+    this process on the spot, as if it were killed: a program has a handler of its own, or was started by nohup.
 
     Afterwards they do what they did before: uvloop leaves a handler of its own behind, at which Ctrl-C does nothing any
     more. Outside of the main thread, which alone gets signals, nothing is handled.
@@ -42,9 +45,16 @@ def ended_by(end: Callable[[], None]) -> Iterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    hangups = _hangups()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, *hangups)}
+
+    def hang_up() -> None:
+        # Not given back to the system yet, where the second one would end the process.
+        loop.add_signal_handler(hangups[0], lambda: None)
+        end()
+
     for number in before:
-        loop.add_signal_handler(number, end)
+        loop.add_signal_handler(number, hang_up if number in hangups else end)
     try:
         yield
     finally:
@@ -53,3 +63,8 @@ def ended_by(end: Callable[[], None]) -> Iterator[None]:
             # None: it was not set by Python, and can't be set from there.
             if handler is not None:
                 signal.signal(number, handler)
+
+
+def _hangups() -> list[signal.Signals]:
+    number = getattr(signal, "SIGHUP", None)
+    return [number] if number is not None and signal.getsignal(number) is signal.SIG_DFL else []

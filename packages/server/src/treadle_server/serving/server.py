@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import errno
 import logging
+import signal
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -29,6 +31,9 @@ ENDING_SECONDS = 20.0
 
 FORCED_SECONDS = 1.0
 """How long they may take when a second signal comes meanwhile."""
+
+_HANGUP: Any = getattr(signal, "SIGHUP", None)
+"""Windows has none."""
 
 _TICK_SECONDS = 0.1
 """How often uvicorn looks at its clock, and at whether a signal told it to stop."""
@@ -163,11 +168,20 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop by SIGINT and SIGTERM as uvicorn does, but not raise them again: who ends as he is told ends well."""
+        """Stop by SIGINT and SIGTERM as uvicorn does, but not raise them again: who ends as he is told ends well.
+
+        A terminal that is closed stops it likewise (SIGHUP); started by nohup, it goes on.
+        """
         with super().capture_signals():
+            is_main = threading.current_thread() is threading.main_thread()
+            heeds_hangup = is_main and _HANGUP is not None and signal.getsignal(_HANGUP) is signal.SIG_DFL
+            if heeds_hangup:
+                signal.signal(_HANGUP, self.handle_exit)
             try:
                 yield
             finally:
+                if heeds_hangup:
+                    signal.signal(_HANGUP, signal.SIG_DFL)
                 self._captured_signals.clear()
 
     async def main_loop(self) -> None:

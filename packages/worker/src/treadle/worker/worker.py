@@ -117,7 +117,9 @@ class Worker:
         """Where it runs at this moment."""
 
     def run(self) -> None:
-        """Run until SIGTERM or SIGINT, or `stop`; then drain: a second signal ends the grace.
+        """Run until SIGTERM, SIGINT, SIGHUP or `stop`; then drain: a second signal ends the grace.
+
+        Not a second SIGHUP: a terminal that is closed sends two, and to who was started by nohup none that counts.
 
         In another thread than the main one no signal ends it: `stop` does. Where `TREADLE_LOG_FORMAT` is set, and
         nothing writes the process's log yet, it is written to standard error; `treadle.logs.NoStructlog` is raised when
