@@ -51,6 +51,13 @@ def test_an_encoding_that_can_not_keep_every_text_is_found(examined: Examine, mo
     assert any("its encoding is UTF8" in one.detail and one.grade == "fail" for one in examined()["database"])
 
 
+def test_another_treadle_in_another_schema_is_found(examined: Examine, spoilt_url: str) -> None:
+    assert not any("schemas" in one.detail for one in examined()["database"])
+    execute(spoilt_url, "CREATE SCHEMA other; CREATE TABLE other.lane_counts ()")
+
+    assert any("in the schemas other, public of" in one.detail for one in examined()["database"] if one.grade == "fail")
+
+
 def test_a_clock_that_differs_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "SKEW", -1.0)
 

@@ -89,6 +89,25 @@ async def test_a_start_in_a_database_that_is_set_up_otherwise_says_what_to_look_
     await store.close()
 
 
+@pytest.mark.postgres
+async def test_a_start_beside_another_treadle_of_the_database_says_that_one_of_them_has_no_leader(
+    old_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second one's tasks that waited for a time waited for ever, and nothing told of it."""
+    for schema in ("first", "second"):
+        assert "schemas" not in caplog.text
+        connection = await asyncpg.connect(old_url)
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f'CREATE SCHEMA {schema}; ALTER DATABASE "{name}" SET search_path = {schema}')
+        await connection.close()
+        store = SqlStore(old_url)
+        await store.open()
+        await store.close()
+
+    assert "tables of Treadle's stand in the schemas first, second of one database" in caplog.text
+    assert "give each a database of its own" in caplog.text
+
+
 async def test_a_damaged_file_is_said_to_be_damaged(tmp_path: Path) -> None:
     path = tmp_path / "treadle.db"
     store = SqlStore(f"sqlite:///{path}")

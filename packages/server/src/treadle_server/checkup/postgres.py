@@ -7,7 +7,7 @@ from sqlalchemy import Connection, text
 
 from treadle.wire.findings import Finding
 from treadle_server.checkup import disk
-from treadle_server.store.migrations import ENCODING
+from treadle_server.store.migrations import ENCODING, OWN_DATABASE, said_of_schemas
 
 OLDEST = 150_000
 """The oldest version that its makers still mend, as PostgreSQL writes it."""
@@ -40,6 +40,8 @@ def look(connection: Connection) -> list[Finding]:
     if connection.execute(text("SELECT pg_is_in_recovery()")).scalar_one():
         found.append(Finding("database", "fail", "it is a standby, which takes no writes",
                              "name the primary, or all hosts with target_session_attrs=read-write"))  # fmt: skip
+    if (said := said_of_schemas(connection)) is not None:
+        found.append(Finding("database", "fail", said, OWN_DATABASE))
     used, most = connection.execute(_CONNECTIONS).one()
     if used >= NEARLY_ALL * most:
         found.append(Finding("database", "warn", f"{used} of {most} connections are taken: further servers get none",

@@ -1,5 +1,6 @@
 """The store on SQLAlchemy Core: opens the database, and turns its failures into `StoreUnavailable`."""
 
+import logging
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,12 +22,14 @@ from treadle_server.store.connections import (
     sqlite_readers,
     sqlite_writer,
 )
-from treadle_server.store.migrations import upgrade
+from treadle_server.store.migrations import OWN_DATABASE, said_of_schemas, upgrade
 from treadle_server.store.postgres.clock import DatabaseClock
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.postgres.writer import TRIES, PostgresWriter
 from treadle_server.store.sqlite.writer import InlineConnection, InlineWriter, Statements
 from treadle_server.store.translated import Translated
+
+log = logging.getLogger(__name__)
 
 RETRY_AFTER = 2.0
 """Seconds after which a client may try again when the database does not answer."""
@@ -196,6 +199,8 @@ class SqlStore:
         with FAILURES_EXPLAINED, _COLLISIONS_TOLD:
             async with begun as connection:
                 await connection.run_sync(upgrade)
+                if (said := await connection.run_sync(said_of_schemas)) is not None:
+                    log.warning("%s: %s", said, OWN_DATABASE)
 
     async def close(self) -> None:
         """Close every connection."""

@@ -119,6 +119,32 @@ ENCODING = "UTF8"
 """PostgreSQL: what a database's text is kept in. One of before this was looked at goes on with what it can keep."""
 
 
+def said_of_schemas(connection: Connection) -> str | None:
+    """Return what is wrong with a database of PostgreSQL's that keeps several Treadles apart by schemas; None: nothing.
+
+    The locks that servers take, for the lead and to write, and what they tell one another are the database's, not a
+    schema's: of two Treadles in one only one has a leader, and tasks that wait for a time never come in the other.
+    """
+    if connection.dialect.name != "postgresql":
+        return None
+    found = connection.execute(_SCHEMAS).scalars().all()
+    if len(found) < 2:
+        return None
+    return (
+        f"tables of Treadle's stand in the schemas {', '.join(found)} of one database, whose servers take the same"
+        " locks: nothing is promoted, swept or scheduled in all but one of them"
+    )
+
+
+OWN_DATABASE = "give each a database of its own (`pg_dump -n SCHEMA`), and drop the schemas that nobody uses"
+"""What to do about it."""
+
+_SCHEMAS = text(
+    "SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+    " WHERE relname = 'lane_counts' AND relkind = 'r' ORDER BY nspname"
+)
+
+
 def newer_than_known(revision: str) -> str:
     """Return what to say of a database that a newer server has migrated."""
     return (
