@@ -41,6 +41,20 @@ async def test_what_is_no_duration_is_refused_by_name(treadle_server: Any, limit
             await handle.result(limit)
 
 
+async def test_many_tasks_are_taken_from_whatever_gives_them(treadle_server: Any) -> None:
+    """A generator was gone through to be checked: nothing was left of it to be submitted, and nothing was said."""
+
+    def in_a_thread() -> list[Any]:
+        with SyncClient(treadle_server.url, treadle_server.token) as blocking:
+            return blocking.submit_many(double.bind(n) for n in range(3))
+
+    async with Client(treadle_server.url, treadle_server.token) as client:
+        handles = await client.submit_many(double.bind(n) for n in range(3))
+        assert [(await handle.get()).payload for handle in handles] == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+    assert len(await asyncio.to_thread(in_a_thread)) == 3
+
+
 def _work(served: Any) -> None:
     with InlineWorker([double], url=served.url, token=served.token) as worker:
         worker.run_all()

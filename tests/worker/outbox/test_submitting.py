@@ -73,6 +73,16 @@ def test_f6_what_is_not_async_writes_the_same(tmp_path: Path, kind: str) -> None
     engine.dispose()
 
 
+@pytest.mark.parametrize("several", [iter, tuple])
+async def test_many_rows_are_written_of_whatever_gives_their_tasks(shop: AsyncEngine, several: Any) -> None:
+    """A generator was gone through to be checked: nothing was left of it to be written, and nothing was said."""
+    async with shop.begin() as transaction:
+        written = await outbox.submit_many(transaction, several([note.bind(1), note.bind(2)]))
+
+    assert [row.id for row in await rows(shop)] == written
+    assert len(written) == 2
+
+
 @task(name="sealed", encrypted=True)
 def sealed(word: str) -> str:
     return word

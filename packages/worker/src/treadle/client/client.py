@@ -1,7 +1,7 @@
 """The asynchronous client: submits tasks, waits for their results, and steers them."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar
@@ -201,7 +201,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
 
     async def submit_many(
         self,
-        bounds: Sequence[Bound[R]],
+        bounds: Iterable[Bound[R]],
         *,
         options: Options | None = None,
         wait: bool = False,
@@ -211,12 +211,13 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
 
         They are submitted from `room`; left out, from the client's, or the one that their jobs stand in.
         """
-        for bound in bounds:
+        given = list(bounds)
+        for bound in given:
             check_bound(bound)
             self._names.check(bound.task)
-        items = [self._item_of(bound, options) for bound in bounds]
-        room = room or self.room or common_room(bounds)
-        tasks = [bound.task for bound in bounds]
+        items = [self._item_of(bound, options) for bound in given]
+        room = room or self.room or common_room(given)
+        tasks = [bound.task for bound in given]
         return await self._send(room, items, tasks, wait=wait)
 
     async def submit_raw(

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import wraps
@@ -242,7 +242,7 @@ class SyncClient:
 
     def submit_many(
         self,
-        bounds: Sequence[Bound[R]],
+        bounds: Iterable[Bound[R]],
         *,
         options: Options | None = None,
         wait: bool = False,

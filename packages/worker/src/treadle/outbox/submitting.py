@@ -1,7 +1,7 @@
 """A submit as a row of the outbox, written within the caller's own transaction."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -56,7 +56,7 @@ async def submit(
 
 async def submit_many(
     connection: Async,
-    bounds: Sequence[Bound[Any]],
+    bounds: Iterable[Bound[Any]],
     *,
     options: Options | None = None,
     room: str | None = None,
@@ -89,7 +89,7 @@ def submit_sync(
 # Stands twice: likewise, and what is awaited there is not here.
 def submit_many_sync(
     connection: Sync,
-    bounds: Sequence[Bound[Any]],
+    bounds: Iterable[Bound[Any]],
     *,
     options: Options | None = None,
     room: str | None = None,
@@ -113,15 +113,16 @@ def _wrong(given: object, wanted: str, other: str) -> str:
 
 
 def _rows(
-    bounds: Sequence[Bound[Any]], options: Options | None, room: str | None, sealer: Sealer
+    bounds: Iterable[Bound[Any]], options: Options | None, room: str | None, sealer: Sealer
 ) -> list[dict[str, Any]]:
-    for bound in bounds:
+    given = list(bounds)
+    for bound in given:
         check_bound(bound)
-    items = [item_of(one.task.full_name, one.payload, over(options, one.options)) for one in bounds]
+    items = [item_of(one.task.full_name, one.payload, over(options, one.options)) for one in given]
     # Here and not when it is handed over: the row lies in the user's database, and the relay needs no keys.
-    items = [sealed_item(sealer, item) if one.task.encrypted else item for one, item in zip(bounds, items, strict=True)]
+    items = [sealed_item(sealer, item) if one.task.encrypted else item for one, item in zip(given, items, strict=True)]
     with tracing.submitting(items):
-        return [_row(bound.task, item, room) for bound, item in zip(bounds, items, strict=True)]
+        return [_row(bound.task, item, room) for bound, item in zip(given, items, strict=True)]
 
 
 def _row(task: Submittable, item: dict[str, Any], room: str | None) -> dict[str, Any]:
