@@ -3,7 +3,7 @@
 import os
 import sys
 
-from treadle import SyncClient, errors, task
+from treadle import SyncClient, SyncHandle, WaitTimeout, errors, task
 
 
 @task
@@ -11,8 +11,18 @@ def double(n: int) -> int:
     return 2 * n
 
 
+def is_waited_for(handle: SyncHandle[int]) -> bool:
+    """Return whether its end is waited for, for a moment."""
+    try:
+        handle.result(0.01)
+    except WaitTimeout:
+        return True
+    return False
+
+
 client = SyncClient(*sys.argv[1:]).open()
 first = double.submit_sync(1)
+assert is_waited_for(first)
 child = os.fork()
 if child == 0:
     try:
@@ -22,6 +32,7 @@ if child == 0:
     client.open()
     assert double.submit_sync(2).status() == "pending"
     assert first.status() == "pending"
+    assert is_waited_for(first)
     print("child", flush=True)
     client.close()
     sys.stdout.flush()

@@ -41,6 +41,19 @@ async def test_what_is_no_duration_is_refused_by_name(treadle_server: Any, limit
             await handle.result(limit)
 
 
+def test_a_handle_by_which_was_waited_waits_on_when_its_client_is_opened_again(treadle_server: Any) -> None:
+    """The first wait after it raised that the client had been closed, which it was no more."""
+    client = SyncClient(treadle_server.url, treadle_server.token)
+    with client:
+        handle = client.submit(double.bind(4))
+        with pytest.raises(WaitTimeout):
+            handle.result(0)
+    _work(treadle_server)
+
+    with client:
+        assert handle.result(30) == 8
+
+
 async def test_many_tasks_are_taken_from_whatever_gives_them(treadle_server: Any) -> None:
     """A generator was gone through to be checked: nothing was left of it to be submitted, and nothing was said."""
 

@@ -149,7 +149,7 @@ class TaskHandle(Generic[R_co]):
         return await self._client.run(self._end(None if limit == inf else limit))
 
     async def _end(self, timeout: float | None) -> RawTask:  # noqa: ASYNC109
-        if self._ending is None:
+        if self._ending is None or _is_of_before(self._ending):
             self._ending = self._client.ending(self.id, is_coming=self._is_coming)
         try:
             async with asyncio.timeout(timeout):
@@ -180,3 +180,10 @@ class TaskHandle(Generic[R_co]):
         except ValidationError:
             # Annotations of results are promises that nobody checked when the function returned.
             return result  # type: ignore[no-any-return]
+
+
+def _is_of_before(ending: "asyncio.Future[RawTask]") -> bool:
+    """Return whether it is told nothing any more: the client was closed, or is open in another loop or process."""
+    if ending.done():
+        return ending.cancelled() or ending.exception() is not None
+    return ending.get_loop() is not asyncio.get_running_loop()
