@@ -1,9 +1,13 @@
 """Results, errors and outcomes as they are reported."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
+from treadle import Context, Intermittent, MalformedPayload, Pause, ResourceUnavailable, Retry, SyncClient, task
+from treadle.errors import BadValue, InvalidStep, StepMismatch
 from treadle.tasks import endings
 from treadle.tasks.verdicts import Verdicts
 from treadle.values import LONGEST_TEXT, clean
@@ -59,3 +63,56 @@ def test_an_error_that_can_not_be_written_out_is_told_with_its_frames_n1(error: 
 
 def test_what_a_very_deep_group_holds_decides_whether_it_is_final() -> None:
     assert endings.raised(nested(3000), Verdicts(fail_on=(KeyError,)))["kind"] == "exception"
+
+
+SAYING_MORE = [
+    Retry(after=7),
+    Pause("asks", checkpoint=[3]),
+    MalformedPayload("odd"),
+    ResourceUnavailable("none"),
+    Intermittent("away"),
+    BadValue("checkpoint: NaN"),
+    InvalidStep("no name"),
+    StepMismatch("another function"),
+]
+
+
+@pytest.mark.parametrize("raised", SAYING_MORE, ids=lambda error: type(error).__name__)
+def test_what_says_more_says_it_in_a_group_too(raised: Exception) -> None:
+    """`asyncio.TaskGroup` makes a group of whatever its tasks raise: a pause was a failure, and tried again."""
+    told = endings.raised(ExceptionGroup("unhandled", [ExceptionGroup("more", [raised])]))
+
+    alone = endings.raised(raised)
+    assert {**told, "traceback": None} == {**alone, "traceback": None}
+    if "traceback" in told:
+        assert "ExceptionGroup: unhandled" in told["traceback"]
+
+
+def test_beside_another_error_only_what_is_never_tried_again_counts() -> None:
+    told = [endings.raised(ExceptionGroup("some", [ValueError("x"), error])) for error in SAYING_MORE]
+
+    assert [one["kind"] for one in told] == [
+        *("failed", "failed", "exception", "exception", "failed", "exception", "exception", "exception")
+    ]
+    assert [one["error"] for one in told if one["kind"] == "failed"] == 3 * ["ExceptionGroup: some (2 sub-exceptions)"]
+
+
+@task
+async def ask_in_a_group(ctx: Context) -> str:
+    async def ask() -> None:
+        raise Pause(checkpoint="asked")
+
+    if ctx.checkpoint is None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ask())
+            group.create_task(asyncio.Event().wait())
+    return str(ctx.checkpoint)
+
+
+def test_a_task_of_a_group_pauses_the_run(treadle_client: SyncClient, treadle_worker: Callable[..., Any]) -> None:
+    handle = treadle_client.submit(ask_in_a_group.bind())
+    worker = treadle_worker(ask_in_a_group)
+
+    assert [ended.status for ended in worker.run_all()] == ["paused"]
+    handle.resume()
+    assert [ended.result for ended in worker.run_all()] == ["asked"]

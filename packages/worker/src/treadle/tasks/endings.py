@@ -12,10 +12,22 @@ from treadle.tasks.outcomes import (
     ResourceUnavailable,
     Retry,
     Suspend,
+    TaskOutcome,
 )
 from treadle.tasks.verdicts import Verdicts, leaves_of
 from treadle.values import clean, plain, said_by
 from treadle.wire.status import Reason
+
+_FINAL = (
+    BadValue,
+    DefinitionError,
+    InvalidArguments,
+    InvalidStep,
+    MalformedPayload,
+    ResourceUnavailable,
+    StepMismatch,
+)
+"""What no further try mends."""
 
 Ending = dict[str, Any]
 """The fields of a report that ends a run, without the run's name."""
@@ -47,27 +59,41 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
     """
     if (asleep := _suspended(error)) is not None:
         return asleep
-    message = said_by(error)
     if verdicts is not None and verdicts.is_final(error):
-        return _exception(Reason.INTERNAL_ERROR, error) | {"error": _named(error, message)}
-    match error:
+        return _exception(Reason.INTERNAL_ERROR, error, error) | {"error": _named(error, said_by(error))}
+    decisive = meant(error)
+    message = said_by(decisive)
+    match decisive:
         case Retry():
             ending: Ending = {"kind": "failed", "error": message, "traceback": trace_of(error)}
-            return ending if error.after is None else ending | {"retry_after": error.after}
+            return ending if decisive.after is None else ending | {"retry_after": decisive.after}
         case Pause():
-            return _paused(message, error.checkpoint)
+            return _paused(message, decisive.checkpoint)
         case BadValue() | DefinitionError() | StepMismatch() | InvalidStep():
-            return _exception(Reason.INTERNAL_ERROR, error)
+            return _exception(Reason.INTERNAL_ERROR, decisive, error)
         case MalformedPayload() | InvalidArguments():
-            return _exception(Reason.MALFORMED_PAYLOAD, error)
+            return _exception(Reason.MALFORMED_PAYLOAD, decisive, error)
         case ResourceUnavailable():
-            return _exception(Reason.RESOURCE_UNAVAILABLE, error)
+            return _exception(Reason.RESOURCE_UNAVAILABLE, decisive, error)
         case Intermittent():
-            return _exception(Reason.INTERMITTENT_TASK, error)
+            return _exception(Reason.INTERMITTENT_TASK, decisive, error)
         case Interrupted():
             return {"kind": "failed", "error": message}
         case _:
             return {"kind": "failed", "error": _named(error, message), "traceback": trace_of(error)}
+
+
+def meant(error: BaseException) -> BaseException:
+    """Return what decides how a run ends: of a group, such as `asyncio.TaskGroup` raises, what stands in it.
+
+    That is what no further try mends, or the first of outcomes when it holds nothing else. Of an outcome beside errors
+    nobody knows whether it knew of them: then it is the group, as it is what is no group.
+    """
+    leaves = list(leaves_of(error))
+    for one in leaves:
+        if isinstance(one, _FINAL):
+            return one
+    return leaves[0] if all(isinstance(one, TaskOutcome) for one in leaves) else error
 
 
 def _suspended(error: BaseException) -> Ending | None:
@@ -127,8 +153,8 @@ def trace_of(error: BaseException) -> str:
     return clean("".join(lines))
 
 
-def _exception(reason: Reason, error: BaseException) -> Ending:
-    return {"kind": "exception", "reason": reason.value, "error": said_by(error), "traceback": trace_of(error)}
+def _exception(reason: Reason, decisive: BaseException, error: BaseException) -> Ending:
+    return {"kind": "exception", "reason": reason.value, "error": said_by(decisive), "traceback": trace_of(error)}
 
 
 def _is_ours(module: str) -> bool:

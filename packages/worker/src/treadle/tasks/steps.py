@@ -16,6 +16,7 @@ from typing import Any, NoReturn, Protocol
 from treadle.client.options import seconds
 from treadle.errors import BadValue, InvalidStep, StepMismatch
 from treadle.loops import has_loop
+from treadle.tasks.endings import meant
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
 from treadle.tasks.step_calls import check_function, name_of, run, typed
 from treadle.values import brief, plain
@@ -237,10 +238,8 @@ class Steps:
             token = _inside.set(name)
             try:
                 return await run(name, function, args, timeout, in_loop=self._is_async)
-            except (TaskOutcome, StepMismatch, InvalidStep, BadValue):
-                raise
-            except Exception:
-                if not left:
+            except Exception as error:
+                if not left or isinstance(meant(error), TaskOutcome | StepMismatch | InvalidStep | BadValue):
                     raise
             finally:
                 _inside.reset(token)
