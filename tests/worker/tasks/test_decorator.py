@@ -6,6 +6,7 @@ import pickle
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -313,6 +314,8 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
         (lambda _: Every(5, deadline="a"), "deadline='a' of a schedule is a duration"),  # type: ignore[arg-type]
         (lambda _: Every(5, options={}), r"options must be Options\(…\), not {}"),  # type: ignore[arg-type]
         (lambda _: Retry(after=-5), r"Retry\(after=-5\): write seconds from 0 up"),
+        (lambda _: Retry(after=inf), r"Retry\(after=inf\): write seconds from 0 up, at most 315,360,000 \(ten years\)"),
+        (lambda _: Retry(after=2.0**64), r"Retry\(after=1\.8446.*\): write seconds from 0 up"),
         (group, r"of task.bind\(…\) or a chain, not"),
     ],
 )

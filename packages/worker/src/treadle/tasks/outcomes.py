@@ -18,6 +18,7 @@ from typing import Any
 from treadle.client.options import duration
 from treadle.pickling import Picklable
 from treadle.values import brief
+from treadle.wire.steps import LONGEST_WAIT
 
 
 class TaskOutcome(Picklable, Exception):
@@ -27,14 +28,17 @@ class TaskOutcome(Picklable, Exception):
 class Retry(TaskOutcome):
     """Fail, and try again after `after` (seconds or a timedelta; None: the task's own back-off), while retries last.
 
-    Raises `ValueError` for what is no duration, or below 0.
+    Raises `ValueError` for what is no duration, below 0, or longer than ten years.
     """
 
     def __init__(self, after: float | timedelta | None = None, message: str = "") -> None:
         super().__init__(message or "the task asked for a retry")
         self.after: float | None = duration(after)
-        if after is not None and not (self.after is not None and self.after >= 0):
-            raise ValueError(f"Retry(after={brief(after)}): write seconds from 0 up, or a timedelta")
+        if after is not None and not (self.after is not None and 0 <= self.after <= LONGEST_WAIT):
+            raise ValueError(
+                f"Retry(after={brief(after)}): write seconds from 0 up, at most {LONGEST_WAIT:,.0f} (ten years), or a"
+                " timedelta"
+            )
 
 
 class Pause(TaskOutcome):
