@@ -91,6 +91,36 @@ def test_what_no_worker_could_read_is_refused_at_submit(annotation: Any, given: 
         takes.bind(given)
 
 
+@pytest.mark.parametrize(
+    ("annotation", "given"),
+    [
+        (str | bytes, b"hi"),
+        (bytes | str, "test"),
+        (list[str | bytes], ["a", b"b"]),
+        (dict[str, Forbidding | str | bytes | None], {"a": b"x"}),
+    ],
+)
+def test_bytes_that_would_be_read_again_as_a_text_or_a_text_as_bytes_are_refused(annotation: Any, given: Any) -> None:
+    """They came to the code as what they were written as: in base64, or decoded from it."""
+
+    @task
+    def takes(value: annotation) -> None: ...
+
+    with pytest.raises(errors.InvalidArguments, match="value takes bytes and texts, which JSON can't tell apart, and "):
+        takes.bind(given)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given"),
+    [(str | bytes, "test"), (bytes | str, b"hi"), (bytes | str, "a text"), (list[bytes] | list[str], ["no base64"])],
+)
+def test_bytes_and_texts_that_are_read_again_are_taken(annotation: Any, given: Any) -> None:
+    @task
+    def takes(value: annotation) -> None: ...
+
+    assert takes.signature.arguments(takes.bind(given).payload) == {"value": given}
+
+
 class Account(BaseModel):
     user: str
     password: SecretStr

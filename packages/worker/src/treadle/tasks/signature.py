@@ -4,20 +4,13 @@ import enum
 import inspect
 import types
 import typing
-from collections.abc import Callable, Hashable, Mapping
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
-from uuid import UUID
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    Secret,
-    SecretBytes,
-    SecretStr,
     TypeAdapter,
     ValidationError,
     create_model,
@@ -26,7 +19,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import core_schema, to_json, to_jsonable_python
 
 from treadle.errors import BadValue, DefinitionError, InvalidArguments
-from treadle.values import brief, members, plain, said_by
+from treadle.tasks.rereading import bytes_in, is_sure, secret_of, takes_both
+from treadle.values import brief, plain, said_by
 from treadle.wire.values import MOST_LEVELS, fault, is_kept
 
 _CONTEXT = "treadle.tasks.context.Context"
@@ -35,11 +29,6 @@ _CONTEXT_SPELLINGS = frozenset({"Context", "treadle.Context", "context.Context",
 
 _BYTES = ConfigDict(val_json_bytes="base64")
 """Results are sent with bytes in base64, as arguments are."""
-
-_SURE: frozenset[Any] = frozenset(
-    {str, int, float, bool, None, type(None), Any, bytes, datetime, date, time, timedelta, Decimal, Path, UUID}
-)
-"""Types of which pydantic reads again whatever it has written as JSON."""
 
 _MASK = b'"**********"'
 """What pydantic writes in place of a secret."""
@@ -93,6 +82,8 @@ class Signature:
         self._partial: dict[frozenset[str], type[BaseModel]] = {}
         self._is_sure = False
         """Whether what was written of the arguments is read again by their types, without looking."""
+        self._takes_both: frozenset[str] = frozenset()
+        """The parameters that take bytes or texts."""
         self._returns: TypeAdapter[Any] | None = None
 
     @property
@@ -101,7 +92,9 @@ class Signature:
         if self._model is None:
             self._model = self._make_model()
             self._places = tuple(zip(self.names, self._model.model_fields, strict=True))
-            self._is_sure = all(_is_sure(self._resolve(parameter.annotation)) for parameter in self.parameters)
+            kinds = {parameter.name: self._resolve(parameter.annotation) for parameter in self.parameters}
+            self._is_sure = all(map(is_sure, kinds.values()))
+            self._takes_both = frozenset(name for name, kind in kinds.items() if takes_both(kind))
         return self._model
 
     @property
@@ -170,20 +163,27 @@ class Signature:
         """Raise `InvalidArguments` for what a worker could not read, though it is what the function takes.
 
         A dataclass writes its fields that `__init__` does not take, a model may be read by another alias than it is
-        written by, and a secret is written as asterisks.
+        written by, a secret is written as asterisks, and bytes are written as a text.
         """
         written = to_json(dumped)
-        if _MASK in written and (name := _secret_of(model)) is not None:
+        if _MASK in written and (name := secret_of(model)) is not None:
             raise InvalidArguments(
                 f"{self.name} {_CANT}: {name} has a secret, which is written as asterisks: take a str, and"
                 " @task(encrypted=True) where the server must not read it, or its name alone and look it up"
             )
         try:
-            type(model).__pydantic_validator__.validate_json(written)
+            again = type(model).__pydantic_validator__.validate_json(written)
         except ValidationError as error:
             raise InvalidArguments(
                 f"{self.name} {_CANT}: written as JSON it could not be read again: {_places_of(error)}"
             ) from None
+        for field, value in model:
+            argument = str(type(model).model_fields[field].alias)
+            if argument in self._takes_both and bytes_in(value) != bytes_in(getattr(again, field)):
+                raise InvalidArguments(
+                    f"{self.name} {_CANT}: {argument} takes bytes and texts, which JSON can't tell apart, and"
+                    f" {brief(value)} would be read again as the other: take one of them, or two arguments"
+                )
 
     def _misplaced(self, given: Mapping[str, Any]) -> str | None:
         """Return what to write instead, where a task of a flow was given that nobody waits for; None without one."""
@@ -298,31 +298,6 @@ def _places_of(error: ValidationError) -> str:
         + ("" if detail["type"] in {"missing", "extra_forbidden"} else f", not {brief(detail['input'])}")
         for detail in error.errors(include_url=False)
     )
-
-
-def _is_sure(annotation: Any) -> bool:
-    """Return whether every value of a type is read again when it was written as JSON.
-
-    To look costs a submit of a line of text a third more, and one of 20,000 twice as much.
-    """
-    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in {list, set, frozenset, tuple, typing.Union, types.UnionType}:
-        return all(part is ... or _is_sure(part) for part in inner)
-    if origin is dict:
-        return inner[0] is str and _is_sure(inner[1])
-    return isinstance(annotation, Hashable) and annotation in _SURE
-
-
-def _secret_of(model: BaseModel) -> str | None:
-    """Return the argument that has one of pydantic's secrets in it; None without one."""
-    fields = type(model).model_fields
-    return next((str(fields[name].alias) for name, value in model if _holds_secret(value)), None)
-
-
-def _holds_secret(value: object, levels: int = MOST_LEVELS) -> bool:
-    if isinstance(value, SecretStr | SecretBytes | Secret):
-        return bool(value.get_secret_value())
-    return levels > 0 and any(_holds_secret(inner, levels - 1) for _, inner in members(value))
 
 
 def _told(error: Exception) -> str:
