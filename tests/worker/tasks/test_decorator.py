@@ -161,12 +161,14 @@ def test_arguments_may_be_called_what_pydantic_keeps_for_itself() -> None:
     """T2."""
 
     @task
-    def odd(json: int, model_config: int, copy: int, _hidden: int = 1): ...
+    def odd(json: int, model_config: int, copy: int, _hidden: int = 1, self: int = 0): ...
 
-    payload = odd.bind(1, 2, copy=3).payload
+    payload = odd.bind(1, 2, copy=3, self=4).payload
 
-    assert payload == {"json": 1, "model_config": 2, "copy": 3}
-    assert odd.signature.arguments(payload) == {"json": 1, "model_config": 2, "copy": 3, "_hidden": 1}
+    assert payload == odd.with_options(Options()).bind(1, 2, copy=3, self=4).payload
+    assert payload == {"json": 1, "model_config": 2, "copy": 3, "self": 4}
+    assert odd.signature.arguments(payload) == {"json": 1, "model_config": 2, "copy": 3, "_hidden": 1, "self": 4}
+    odd(1, 2, copy=3, self=4)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +229,9 @@ class Unwilling:
         (Unwilling, "no schema of mine"),
         (3, "can't be described in JSON"),
         ("1 / 0", "division by zero"),
-        (bytearray, r"can't be described in JSON: (?!.*For further information)"),
+        (bytearray, r"its argument n can't be described in JSON: (?!.*For further information|.*arbitrary_types)"),
+        (Context | None, "n is a Context within .*: write Context alone"),
+        (Annotated[Context, "the run"], "n is a Context within .*: write Context alone"),
     ],
 )
 def test_an_annotation_that_can_not_be_described_says_so(annotation: Any, message: str) -> None:

@@ -81,7 +81,7 @@ class Task(Generic[P, R_co]):
         name: str = self.function.__qualname__
         return name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, here and now."""
         return self.function(*args, **kwargs)
 
@@ -112,16 +112,16 @@ class Task(Generic[P, R_co]):
         """
         return cast("Call[P, SyncHandle[R_co]]", self._submit_sync)
 
-    def _bind(self, *args: Any, **kwargs: Any) -> Bound[R_co]:
+    def _bind(self, /, *args: Any, **kwargs: Any) -> Bound[R_co]:
         options = None
         if "options" in kwargs and "options" not in self.signature.names:
             options = as_options(kwargs.pop("options"))
         return Bound(self, self.signature.payload(args, kwargs), options)
 
-    async def _submit(self, *args: Any, **kwargs: Any) -> "TaskHandle[R_co]":
+    async def _submit(self, /, *args: Any, **kwargs: Any) -> "TaskHandle[R_co]":
         return await _client().submit(self._bind(*args, **kwargs))
 
-    def _submit_sync(self, *args: Any, **kwargs: Any) -> "SyncHandle[R_co]":
+    def _submit_sync(self, /, *args: Any, **kwargs: Any) -> "SyncHandle[R_co]":
         return _submit_sync(self._bind(*args, **kwargs))
 
     def with_options(self, options: Options) -> "Configured[P, R_co]":
@@ -159,7 +159,7 @@ class TaskFunction(Task[P, R_co], Generic[P, R_co, C, T_co]):
 
     if TYPE_CHECKING:
 
-        def __call__(self, *args: C.args, **kwargs: C.kwargs) -> T_co:
+        def __call__(self, /, *args: C.args, **kwargs: C.kwargs) -> T_co:
             """Call the function itself, here and now."""
 
 
@@ -174,15 +174,15 @@ class Configured(Generic[P, R_co]):
         """Return the task with `options` over those it has. Raises `InvalidArguments` for what are none."""
         return Configured(self.task, as_options(options).over(self.options))
 
-    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
+    def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
         """Return the task with its arguments and these options; raise `InvalidArguments`."""
         return Bound(self.task, self.task.signature.payload(args, kwargs), self.options)
 
-    async def submit(self, *args: P.args, **kwargs: P.kwargs) -> "TaskHandle[R_co]":
+    async def submit(self, /, *args: P.args, **kwargs: P.kwargs) -> "TaskHandle[R_co]":
         """Submit as `Task.submit` does."""
         return await _client().submit(self.bind(*args, **kwargs))
 
-    def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> "SyncHandle[R_co]":
+    def submit_sync(self, /, *args: P.args, **kwargs: P.kwargs) -> "SyncHandle[R_co]":
         """Submit as `Task.submit_sync` does."""
         return _submit_sync(self.bind(*args, **kwargs))
 

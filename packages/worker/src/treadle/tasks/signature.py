@@ -4,7 +4,7 @@ import enum
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import (
@@ -222,7 +222,7 @@ class Signature:
                 annotation = self._resolve(annotation)
             except DefinitionError:
                 return False
-        return f"{getattr(annotation, '__module__', '')}.{getattr(annotation, '__qualname__', '')}" == _CONTEXT
+        return _is_the_context(annotation)
 
     def _resolve(self, annotation: Any) -> Any:
         """Return an annotation with its names looked up where the function stands."""
@@ -255,16 +255,24 @@ class Signature:
             # As they are, so that they are refused: NaN would become null.
             ser_json_inf_nan="constants",
         )
+        fields: dict[str, Any] = {}
         try:
             fields = self._fields(without)
-            model: type[BaseModel] = create_model(self.function.__name__, __config__=config, **fields)
-            model.model_json_schema(by_alias=True, schema_generator=_Schema)
+            return _described(self.function.__name__, config, fields)
         except DefinitionError:
             raise
         except Exception as error:
             # pydantic's own, a SchemaError for a pattern that is none, and what the user's types raise.
-            raise DefinitionError(f"{self.name}: its arguments can't be described in JSON: {_told(error)}") from error
-        return model
+            where = next((f"its argument {name}" for name in self._in_the_way(config, fields)), "its arguments")
+            raise DefinitionError(f"{self.name}: {where} can't be described in JSON: {_told(error)}") from error
+
+    def _in_the_way(self, config: ConfigDict, fields: Mapping[str, Any]) -> Iterator[str]:
+        """Give the arguments that can't be described even alone."""
+        for field, said in fields.items():
+            try:
+                _described(self.function.__name__, config, {field: said})
+            except Exception:  # noqa: BLE001 - as when all of them were
+                yield self.names[int(field[1:])]
 
     def _fields(self, without: frozenset[str]) -> dict[str, Any]:
         # Fields are numbered and arguments are their aliases: an argument may be called json, copy or _x,
@@ -273,7 +281,10 @@ class Signature:
         for number, parameter in enumerate(self.parameters):
             if parameter.name in without:
                 continue
-            annotation: Any = typing.Annotated[self._resolve(parameter.annotation), Field(alias=parameter.name)]
+            kind = self._resolve(parameter.annotation)
+            if any(map(_is_the_context, typing.get_args(kind))):
+                raise DefinitionError(f"{self.name}: {parameter.name} is a Context within {kind}: write Context alone")
+            annotation: Any = typing.Annotated[kind, Field(alias=parameter.name)]
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[f"a{number}"] = (annotation, default)
         return fields
@@ -291,6 +302,17 @@ class Signature:
             return TypeAdapter(Any)
 
 
+def _is_the_context(annotation: Any) -> bool:
+    return f"{getattr(annotation, '__module__', '')}.{getattr(annotation, '__qualname__', '')}" == _CONTEXT
+
+
+def _described(name: str, config: ConfigDict, fields: Mapping[str, Any]) -> type[BaseModel]:
+    """Return a model whose schema can be written. Raises whatever pydantic and the types do."""
+    model: type[BaseModel] = create_model(name, __config__=config, **fields)
+    model.model_json_schema(by_alias=True, schema_generator=_Schema)
+    return model
+
+
 def _places_of(error: ValidationError) -> str:
     """Return what is wrong, and where."""
     return "; ".join(
@@ -301,8 +323,12 @@ def _places_of(error: ValidationError) -> str:
 
 
 def _told(error: Exception) -> str:
-    """Return what pydantic says of a type, without the address that it ends with."""
-    return said_by(error).split("\n\nFor further information visit", 1)[0].strip() or type(error).__name__
+    """Return what pydantic says of a type, without what it says to who writes models and the address at its end."""
+    said = said_by(error).split("\n\nFor further information visit", 1)[0]
+    of_a_type, *more = said.split(" Set `arbitrary_types_allowed=True`", 1)
+    if more:
+        return f"{of_a_type} Take plain data, a dataclass or a pydantic model."
+    return said.strip() or type(error).__name__
 
 
 def _holds_stand_in(value: object, levels: int = MOST_LEVELS) -> bool:
