@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from treadle import Client, Options, SyncClient, WaitTimeout, task
+from treadle import Client, Context, Options, SyncClient, TaskFailed, WaitTimeout, task
 from treadle.errors import InvalidArguments, ProblemError
 from treadle.ids import new_task_id
 from treadle.testing.inline import InlineWorker
@@ -52,6 +52,30 @@ def test_a_handle_by_which_was_waited_waits_on_when_its_client_is_opened_again(t
 
     with client:
         assert handle.result(30) == 8
+
+
+@task(max_retries=0)
+def second_time(ctx: Context) -> int:
+    if ctx.run_id == 0:
+        raise ValueError("not yet")
+    return 8
+
+
+def test_what_failed_and_goes_on_is_waited_for_anew_whoever_resumed_it(
+    treadle_client: SyncClient, treadle_worker: Any
+) -> None:
+    """The handle told of the failure for ever, unless it was itself by what the task was resumed."""
+    handle = treadle_client.submit(second_time.bind())
+    worker = treadle_worker(second_time)
+    worker.run_all()
+    with pytest.raises(TaskFailed, match="not yet"):
+        handle.result(30)
+
+    treadle_client.resume(handle.id)
+    worker.run_all()
+
+    assert handle.result(30) == 8
+    assert handle.wait(30).status == "completed"
 
 
 async def test_many_tasks_are_taken_from_whatever_gives_them(treadle_server: Any) -> None:

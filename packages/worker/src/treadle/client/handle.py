@@ -153,13 +153,17 @@ class TaskHandle(Generic[R_co]):
             self._ending = self._client.ending(self.id, is_coming=self._is_coming)
         try:
             async with asyncio.timeout(timeout):
-                return await asyncio.shield(self._ending)
+                ended = await asyncio.shield(self._ending)
         except TimeoutError:
             raise WaitTimeout(f"task {self.id} had not ended after {timeout:g} s; it goes on") from None
         except TreadleError:
             # Whoever waits again asks again: the server may be back, or the client open once more.
             self._ending = None
             raise
+        if ended["status"] != Status.COMPLETED:
+            # It may be resumed, resolved or run again, by whomever.
+            self._ending = None
+        return ended
 
     def _unpack(self, task: RawTask) -> R_co:
         status = task["status"]
