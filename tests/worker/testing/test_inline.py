@@ -1,6 +1,7 @@
 """The pytest plugin, as a project's own tests use it, and the inline worker."""
 
 import asyncio
+import sys
 from contextvars import ContextVar
 from typing import Any
 
@@ -110,6 +111,51 @@ def test_a_payload_that_does_not_fit_fails_inline_too(treadle_client: SyncClient
     ended = treadle_worker(loose).run_all()
 
     assert [item.status for item in ended] == ["completed"]
+
+
+@task(name="leaves", max_retries=0)
+def leaves() -> None:
+    sys.exit("no such file")
+
+
+@task(name="leaves_later", max_retries=0)
+async def leaves_later() -> None:
+    sys.exit("no such file")
+
+
+@task(name="cancels_itself", max_retries=0)
+async def cancels_itself() -> None:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    ("each", "error"),
+    [
+        (leaves, "SystemExit: no such file"),
+        (leaves_later, "SystemExit: no such file"),
+        (cancels_itself, "CancelledError"),
+    ],
+)
+def test_code_that_leaves_python_or_is_cancelled_fails_as_in_a_real_worker(
+    treadle_client: SyncClient, treadle_worker: Any, each: Any, error: str
+) -> None:
+    """It ended the test, and its task stayed claimed."""
+    treadle_client.submit(each.bind())
+    treadle_client.submit(each.bind())
+
+    assert [(ended.status, ended.error) for ended in treadle_worker(each).run_all()] == 2 * [("failed", error)]
+
+
+@task(name="ends_the_test", max_retries=0)
+def ends_the_test() -> None:
+    pytest.skip("without what it needs")
+
+
+def test_what_ends_a_test_goes_through(treadle_client: SyncClient, treadle_worker: Any) -> None:
+    treadle_client.submit(ends_the_test.bind())
+
+    with pytest.raises(pytest.skip.Exception, match="without what it needs"):
+        treadle_worker(ends_the_test).run_all()
 
 
 def test_a_function_that_is_not_async_runs_in_no_event_loop(treadle_client: SyncClient, treadle_worker: Any) -> None:

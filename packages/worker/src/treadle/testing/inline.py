@@ -122,8 +122,9 @@ class InlineWorker:
     def _ending(self, task: Task[..., Any], claim: dict[str, Any], port: "_InlinePort") -> Ending:
         """Run the code of a claimed task, within the middleware, and return its ending.
 
-        An `Exception` of the code, and arguments that don't fit, are an ending. Raises `CantDecrypt` for an argument
-        that is another task's result, and that no key opens.
+        What the code raises is an ending, and so are arguments that don't fit; but a `KeyboardInterrupt`, and what
+        pytest ends a test by, go through. Raises `CantDecrypt` for an argument that is another task's result, and that
+        no key opens.
         """
         try:
             arguments = task.signature.arguments(payload_of(claim))
@@ -140,7 +141,7 @@ class InlineWorker:
                 # to be used where one runs.
                 result = _checked(claim, context, code())
             ending = endings.completed(result)
-        except (Exception, Suspend, BaseExceptionGroup) as error:  # noqa: BLE001 - whatever the task raised is its end
+        except (Exception, Suspend, BaseExceptionGroup, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - its end
             ending = endings.raised(legible(error), task.verdicts)
         return ending if port.usage is None else ending | {"usage": port.usage}
 
