@@ -35,7 +35,7 @@ from tests.worker.oddities import (
     saves_in_thread,
     talks,
 )
-from treadle import CallNext, Client, Context, Options, task
+from treadle import CallNext, Client, Context, Options, new_task_id, task
 from treadle.errors import InvalidArguments, PayloadTooLarge
 from treadle.tasks import endings
 from treadle.tasks.definition import Task
@@ -217,6 +217,27 @@ async def test_a_call_with_an_odd_value_fails_alone(client: Client) -> None:
 
     assert (await client.edit(handle.id, payload={"value": deep(MOST_LEVELS - 1)})).payload["value"]
     assert await client.ping()
+
+
+@pytest.mark.parametrize("odd", ["a\ud800", "a\x00"], ids=ascii)
+async def test_an_odd_text_in_a_path_or_a_query_is_not_sent_either(client: Client, odd: str, tmp_path: Path) -> None:
+    """N1: what the shell or the disk names in bytes that are no text comes as such; the error shows it."""
+    calls = [
+        lambda: client.target(odd),
+        lambda: client.targets(text=odd).page(),
+        lambda: client.schedule("s", room=odd),
+        lambda: client.flow(odd),
+        lambda: client.job(f"@global:tasks:{odd}"),
+        lambda: client.list(tag=["a", odd]).page(),
+        lambda: client.webhook(odd),
+        lambda: client.steps(odd),
+        lambda: client.artifacts(odd),
+        lambda: client.download(new_task_id(), f"plots/{odd}", tmp_path / "file"),
+    ]
+
+    for call in calls:
+        with pytest.raises(InvalidArguments, match=r"surrogate|NUL"):
+            await call()
 
 
 async def test_what_is_too_large_for_the_server_fails_alone(tmp_path: Any) -> None:

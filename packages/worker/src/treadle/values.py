@@ -46,6 +46,16 @@ def plain_request(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
+def plain_text(text: str, name: str = "") -> str:
+    """Return a text of a request's path or query. Raises `InvalidArguments` for one that can't be sent.
+
+    `name` is what it is called; left out, the text itself is shown.
+    """
+    if (found := fault(text, name or brief(text))) is not None:
+        raise InvalidArguments(str(found))
+    return text
+
+
 def encoded(request: Any) -> bytes:
     """Return a request as JSON. Raises `InvalidArguments` for one that can't be, and names the place.
 

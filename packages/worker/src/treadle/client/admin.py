@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from treadle.client.requests import Listing, Requester
+from treadle.client.requests import Listing, Requester, path_part
 from treadle.wire.ids import GivenId
-from treadle.wire.names import path_part
 from treadle.wire.prune import PruneAnswer
 from treadle.wire.webhooks import DeliveryItem, Redelivered, WebhookItem
 

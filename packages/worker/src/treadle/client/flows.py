@@ -1,10 +1,9 @@
 """What a client does with flows: lists them, shows one, and steers all of its tasks at once, over HTTP."""
 
-from treadle.client.requests import Listing, Requester
+from treadle.client.requests import Listing, Requester, path_part
 from treadle.wire.bulk import BulkResult
 from treadle.wire.flows import FlowItem, FlowView
 from treadle.wire.ids import GivenId
-from treadle.wire.names import path_part
 
 
 class Flows(Requester):

@@ -1,10 +1,10 @@
 """What a client does with limits: lists, sets and deletes them, over HTTP."""
 
 from treadle.client.limit import Limit
-from treadle.client.requests import Listing, Requester
+from treadle.client.requests import Listing, Requester, path_part
 from treadle.errors import InvalidArguments
 from treadle.wire.limits import LimitItem, OnFull, check_limit_name
-from treadle.wire.names import GLOBAL, path_part
+from treadle.wire.names import GLOBAL
 
 
 class Limiting(Requester):

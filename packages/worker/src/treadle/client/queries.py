@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from treadle.client.requests import Listing, Requester, query_of, tasks_path
+from treadle.client.requests import Listing, Requester, path_part, path_parts, query_of, tasks_path
 from treadle.encryption.fields import opened_task
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import GivenId
 from treadle.wire.jobs import JobItem
-from treadle.wire.names import path_part
 from treadle.wire.pages import Page
 from treadle.wire.server import NewToken, SigningKeys, Stats, TokenItem, Whoami
 from treadle.wire.status import Status
@@ -131,8 +129,7 @@ class Queries(Requester):
         """
         path = Path(to)
         place = path / name.rsplit("/", 1)[-1] if path.is_dir() else path  # noqa: ASYNC240 - one look
-        part = "/".join(quote(segment, safe="") for segment in name.split("/"))
-        where = f"/v1/tasks/{path_part(task_id)}/artifacts/{part}"
+        where = f"/v1/tasks/{path_part(task_id)}/artifacts/{path_parts(name)}"
         return await self.run(self._download(where, place, run))
 
     async def _download(self, where: str, place: Path, run: int | None) -> Path:

@@ -2,12 +2,15 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import quote
 
 from treadle.encryption.fields import opened_task
 from treadle.encryption.sealer import Sealer
+from treadle.values import plain_text
+from treadle.wire import names
 from treadle.wire.fields import Model
 from treadle.wire.filters import TaskFilter
-from treadle.wire.names import path_part
+from treadle.wire.ids import GivenId
 from treadle.wire.pages import Page
 from treadle.wire.tasks import TaskItem
 
@@ -28,6 +31,16 @@ def query_of(wanted: TaskFilter) -> dict[str, Any]:
     """Return a filter as the parameters of a list of tasks."""
     params = wanted.model_dump(mode="json", exclude_none=True)
     return {name: ",".join(value) if name == "status" else value for name, value in params.items()}
+
+
+def path_part(given: GivenId) -> str:
+    """Return a name or id as it stands in a path. Raises `InvalidArguments` for what is no text that can be sent."""
+    return names.path_part(plain_text(str(given)))
+
+
+def path_parts(given: str) -> str:
+    """Return a relative path as it stands in another one, each of its parts quoted; raises as `path_part`."""
+    return "/".join(quote(part, safe="") for part in plain_text(given).split("/"))
 
 
 def tasks_path(room: str | None) -> str:

@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from treadle.client.options import template
-from treadle.client.requests import Listing, Requester, task_of
+from treadle.client.requests import Listing, Requester, path_part, task_of
 from treadle.encryption.fields import opened_schedule
-from treadle.wire.names import GLOBAL, path_part
+from treadle.wire.names import GLOBAL
 from treadle.wire.schedules import Missed, ScheduleItem
 from treadle.wire.tasks import TaskItem
 

@@ -4,7 +4,7 @@ from typing import Any, Unpack
 
 from treadle.client.bulk_sealing import joined, parted
 from treadle.client.options import wire_edits
-from treadle.client.requests import Requester, task_of
+from treadle.client.requests import Requester, path_part, task_of
 from treadle.encryption.fields import SAID, opened_step, sealed_message, sealed_words
 from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
 from treadle.ids import id_text, new_message_id
@@ -12,7 +12,6 @@ from treadle.values import plain_request
 from treadle.wire.bulk import BulkResult
 from treadle.wire.ids import GivenId
 from treadle.wire.jobs import JobItem
-from treadle.wire.names import path_part
 from treadle.wire.options import TaskEdits
 from treadle.wire.steps import MessageItem, StepItem
 from treadle.wire.tasks import TaskItem

@@ -24,7 +24,7 @@ from treadle.transport.bearer import Bearer, TokenSource, Way, bearer_of
 from treadle.transport.http_client import network_client
 from treadle.transport.older_servers import refuses, without
 from treadle.transport.retries import QuietLog, delays, may_be_resent
-from treadle.values import encoded
+from treadle.values import encoded, plain_text
 from treadle.wire.operations import OPERATIONS
 from treadle.wire.problems import Problem
 
@@ -125,8 +125,8 @@ class HttpChannel:
         """Send one request and return the answer's JSON, None when it has no body.
 
         `resend` (the default for GET, PUT and DELETE) allows to send it again when the connection broke. Raises
-        `ConnectionFailed`, `ConnectionLost`, `InvalidArguments` for a body that can't be sent, and the problem's
-        `ProblemError`.
+        `ConnectionFailed`, `ConnectionLost`, `InvalidArguments` for a body or parameters that can't be sent, and the
+        problem's `ProblemError`.
         """
         again = may_be_resent(method, resend)
         options = {
@@ -283,4 +283,11 @@ def _content(body: Any) -> dict[str, Any]:
 
 
 def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if params is None else {name: value for name, value in params.items() if value is not None}
+    """Return the parameters that are given; raises `InvalidArguments` for a text that can't be sent, and names it."""
+    if params is None:
+        return None
+    given = {name: value for name, value in params.items() if value is not None}
+    for name, value in given.items():
+        for item in value if isinstance(value, list) else [value]:
+            plain_text(str(item), name)
+    return given
