@@ -5,16 +5,20 @@ import socket
 import sqlite3
 import sys
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings
 
 from treadle.cli.group import treadle
 from treadle.settings import Settings as WorkerSettings
+from treadle.wire.steps import LONGEST_WAIT
 from treadle_server import cli
 from treadle_server.serving import server as serving
-from treadle_server.settings import Settings
+from treadle_server.settings import LONGEST, Settings
 from treadle_server.store import connections
 
 
@@ -189,12 +193,33 @@ def test_a_port_that_is_the_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("TREADLE_PORT", "70000", "not '70000'"),
         ("TREADLE_LEASE_SECONDS", "inf", "TREADLE_LEASE_SECONDS"),
         ("TREADLE_LEASE_SECONDS", "nan", "TREADLE_LEASE_SECONDS"),
+        ("TREADLE_LEASE_SECONDS", "1e12", "TREADLE_LEASE_SECONDS: Input should be less than or equal to 315360000"),
         ("TREADLE_ARTIFACTS", "ftp://x", "TREADLE_ARTIFACTS: 'ftp://x' names no store"),
         ("TREADLE_AUTH", "nobody", "TREADLE_AUTH"),
     ],
 )
 def test_a_value_of_the_server_that_can_not_be(tmp_path: Path, variable: str, value: str, word: str) -> None:
     assert word in refused(tmp_path, "server", **{variable: value})
+
+
+def test_no_duration_reaches_beyond_the_dates_there_are() -> None:
+    """Such a lease failed each claim, such a timeout the sweeper, and such a retention what removes tasks."""
+    durations = {name: field for name, field in Settings.model_fields.items() if "float" in str(field.annotation)}
+
+    for name in durations:
+        with pytest.raises(ValidationError, match="less than or equal"):
+            Settings(**{name: 1e11})
+    longest = Settings(retention_failed_seconds=LONGEST, worker_timeout_seconds=LONGEST, lease_seconds=LONGEST_WAIT)
+    assert datetime.now(UTC) - timedelta(seconds=longest.worker_timeout_seconds)
+    assert {name for name in durations if name.endswith("_seconds")} >= {"lease_seconds", "retention_failed_seconds"}
+
+
+@pytest.mark.parametrize("settings", [Settings, WorkerSettings])
+@pytest.mark.parametrize("name", ["max_retries", "max_requeues", "retry_base", "retry_multiplier"])
+def test_no_default_of_a_task_is_more_than_a_submit_may_say(settings: type[BaseSettings], name: str) -> None:
+    """The server failed each submit that it gave such a number to, and refused each worker that brought one."""
+    with pytest.raises(ValueError, match="less than or equal"):
+        settings(**{name: 10**9})
 
 
 def test_no_address_is_not_all_addresses(tmp_path: Path) -> None:
@@ -266,6 +291,7 @@ def test_a_user_without_a_home_needs_none_as_a_client_and_is_told_as_a_server(
         ("TREADLE_ROOM", "a:b"),
         ("TREADLE_MAX_RETRIES", "-1"),
         ("TREADLE_TIMEOUT", "soon"),
+        ("TREADLE_TIMEOUT", "inf"),
     ],
 )
 def test_a_value_of_the_sdk_that_can_not_be(tmp_path: Path, command: str, variable: str, value: str) -> None:

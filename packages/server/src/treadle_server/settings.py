@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from treadle.wire.status import Status
+from treadle.wire.steps import LONGEST_WAIT
 from treadle_server.domain.jobs import OnRestart
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -35,8 +36,16 @@ def default_data_dir() -> Path:
     return Path(base or os.path.expanduser("~/.local/share")) / "treadle"  # noqa: PTH111 - it raises never
 
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+LONGEST = 36_500 * DAY
+"""A hundred years: not far behind it no date can be told any more."""
+
+Positive = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
+OfTask = Annotated[float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)]
+"""A duration that a submit may say too, and so no longer than one."""
+PositiveOfTask = Annotated[OfTask, Field(gt=0)]
+Budget = Annotated[int, Field(ge=0, le=1_000_000)]
+"""Retries or requeues, as many as a submit may say."""
 Host = Annotated[str, Field(min_length=1)]
 UserPath = Annotated[Path, AfterValidator(lambda path: Path(os.path.expanduser(path)))]  # noqa: PTH111 - it raises never
 """A path that may begin with `~`, which no shell has replaced in a file of variables."""
@@ -133,13 +142,13 @@ class Settings(BaseSettings):
     writer_max_rows: Annotated[int, Field(ge=1)] = 1000
     """Tasks that one transaction writes at most, unless more belong together; 1 commits each by itself."""
 
-    max_retries: Annotated[int, Field(ge=0)] = 0
+    max_retries: Budget = 0
     """How often a task is retried when neither it nor its job says."""
 
-    max_requeues: Annotated[int, Field(ge=0)] = 0
+    max_requeues: Budget = 0
     """How often a task is requeued after a lost worker when neither it nor its job says."""
 
-    retry_base: NotNegative = 5
+    retry_base: OfTask = 5
     """The delay of the first retry, in seconds."""
 
     retry_multiplier: Annotated[float, Field(ge=1, le=100)] = 2
@@ -148,13 +157,13 @@ class Settings(BaseSettings):
     retry_randomization: Annotated[float, Field(ge=0, le=10)] = 0
     """The share by which a retry's delay may be longer at random."""
 
-    lease_seconds: Positive = 60
+    lease_seconds: PositiveOfTask = 60
     """How long a claim lasts without a heartbeat."""
 
-    heartbeat_increment: NotNegative | None = None
+    heartbeat_increment: OfTask | None = None
     """To how long after it a heartbeat extends the lease; none means as long as the lease, 0 makes leases strict."""
 
-    start_timeout: Positive = 60
+    start_timeout: PositiveOfTask = 60
     """A claimed task that has not been started for so long goes back to the queue."""
 
     artifacts: str = ""

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from treadle.errors import TreadleError
 from treadle.wire.names import parse_room
 from treadle.wire.reasons import reason
+from treadle.wire.steps import LONGEST_WAIT
 
 TOKEN_FILE = "token"  # noqa: S105 - a file's name, no secret
 
@@ -35,6 +36,10 @@ def _default_data_dir() -> Path:
 
 UserPath = Annotated[Path, AfterValidator(lambda path: Path(os.path.expanduser(path)))]  # noqa: PTH111 - it raises never
 """A path that may begin with `~`, which no shell has replaced in a file of variables."""
+
+
+Budget = Annotated[int, Field(ge=0, le=1_000_000)]
+"""Retries or requeues, as many as the server takes."""
 
 
 class Settings(BaseSettings):
@@ -70,17 +75,17 @@ class Settings(BaseSettings):
     log_format: Literal["console", "json"] = "console"
     """How a worker's process writes its log: lines to read, or an object a line."""
 
-    max_retries: Annotated[int, Field(ge=0)] = 3
+    max_retries: Budget = 3
     """How often a task is tried again after its code failed, unless the decorator or the call say otherwise."""
-    max_requeues: Annotated[int, Field(ge=0)] = 5
+    max_requeues: Budget = 5
     """How often a task is put back after its worker was lost."""
-    retry_base: Annotated[float, Field(ge=0)] = 5.0
+    retry_base: Annotated[float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)] = 5.0
     """Seconds before the first retry."""
-    retry_multiplier: Annotated[float, Field(ge=1)] = 2.0
+    retry_multiplier: Annotated[float, Field(ge=1, le=100)] = 2.0
     """By how much each further delay is longer."""
-    retry_randomization: Annotated[float, Field(ge=0)] = 0.0
+    retry_randomization: Annotated[float, Field(ge=0, le=10)] = 0.0
     """The share of the delay that is added at random, at most."""
-    timeout: Annotated[float, Field(gt=0)] | None = None
+    timeout: Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)] | None = None
     """Seconds that a run may take; left out, as long as it wants."""
 
     def __init__(self, **values: Any) -> None:
