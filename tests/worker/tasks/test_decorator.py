@@ -2,11 +2,11 @@
 
 import copy
 import importlib
+import math
 import pickle
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
-from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -318,8 +318,16 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
         (lambda _: Every(5, deadline="a"), "deadline='a' of a schedule is a duration"),  # type: ignore[arg-type]
         (lambda _: Every(5, options={}), r"options must be Options\(…\), not {}"),  # type: ignore[arg-type]
         (lambda _: Retry(after=-5), r"Retry\(after=-5\): write seconds from 0 up"),
-        (lambda _: Retry(after=inf), r"Retry\(after=inf\): write seconds from 0 up, at most 315,360,000 \(ten years\)"),
+        (
+            lambda _: Retry(after=math.inf),
+            r"Retry\(after=inf\): write seconds from 0 up, at most 315,360,000 \(ten years\)",
+        ),
         (lambda _: Retry(after=2.0**64), r"Retry\(after=1\.8446.*\): write seconds from 0 up"),
+        (lambda _: Retry(after=315_360_001), r"Retry\(after=315360001\): .*at most 315,360,000 \(ten years\)"),
+        (lambda _: Every(math.nan), r"Every\(nan\) is no duration"),
+        (lambda _: Every(5, jitter=math.nan), "jitter=nan of a schedule is a duration"),
+        (lambda _: Every(5, deadline=math.nan), "deadline=nan of a schedule is a duration"),
+        (lambda made: Worker([made], drain_grace=math.nan), "0 or more, not nan"),
         (group, r"of task.bind\(…\) or a chain, not"),
     ],
 )
@@ -342,6 +350,9 @@ async def test_what_is_submitted_without_its_arguments_is_said_in_a_sentence() -
             await client.submit(plain)  # type: ignore[arg-type]
         with pytest.raises(errors.InvalidArguments, match="a plain call runs the function"):
             await client.submit(plain())  # type: ignore[arg-type]
+        for call in (client.submit(plain.bind(), options={}), client.submit_raw("@global:tasks:plain", {}, options={})):  # type: ignore[arg-type]
+            with pytest.raises(errors.InvalidArguments, match=r"options must be Options\(…\), not {}"):
+                await call
 
 
 def test_the_decorator_goes_over_settings_when_the_job_is_registered() -> None:

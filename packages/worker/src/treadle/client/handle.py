@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from datetime import timedelta
-from math import inf, isnan
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack
 
@@ -144,7 +144,7 @@ class TaskHandle(Generic[R_co]):
 
     async def _wait(self, timeout: float | timedelta | None) -> RawTask:  # noqa: ASYNC109
         limit = duration(timeout)
-        if timeout is not None and (limit is None or isnan(limit)):
+        if timeout is not None and limit is None:
             raise InvalidArguments(f"timeout={brief(timeout)} is a duration: a number of seconds, or a timedelta")
         return await self._client.run(self._end(None if limit == inf else limit))
 

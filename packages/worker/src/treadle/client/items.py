@@ -14,12 +14,12 @@ MOST_OF_REQUEST = 10_000
 
 
 def item_of(job: str, payload: dict[str, Any], options: Options | None) -> dict[str, Any]:
-    """Return the item of a submit.
+    """Return the item of a submit. Raises `InvalidArguments` for options that are none.
 
     The id is the submitter's, so that a submit whose answer was lost can be repeated.
     """
     item: dict[str, Any] = {"id": new_task_id(), "job": job, "payload": payload}
-    return item if options is None else item | options.wire()
+    return item if options is None else item | as_options(options).wire()
 
 
 def check_bound(bound: object) -> None:

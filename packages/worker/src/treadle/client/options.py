@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from math import isnan
 from typing import TYPE_CHECKING, Any, Unpack, overload
 from uuid import UUID
 
@@ -104,15 +105,16 @@ def as_options(value: object) -> Options:
 
 
 def duration(value: object) -> float | None:
-    """Return a number of seconds, or a timedelta, in seconds; None for anything else."""
+    """Return a number of seconds, or a timedelta, in seconds; None for anything else, as for NaN."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
-        return float(value)
+        length = float(value)
     except OverflowError:
         return None
+    return None if isnan(length) else length
 
 
 def wire_edits(changes: "TaskEdits") -> dict[str, Any]:
