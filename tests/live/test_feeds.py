@@ -306,6 +306,20 @@ async def test_an_ended_subscription_gets_nothing_and_a_replaced_one_the_new_top
     assert served.app.state.live.feeds._feeds == {}
 
 
+async def test_a_session_has_a_hundred_subscriptions_however_many_are_asked_for_in_one_frame_n3(opened: Open):
+    observer = await opened()
+    watches = [{"op": "watch", "sub": f"sub-{n}", "topic": "counts"} for n in range(102)]
+
+    answers = [await answer for answer in await observer.send({**watches[0], "room": "a:b"}, *watches[:-1])]
+
+    assert ["problem" in answer for answer in answers] == [True, *[False] * 100, True]
+    assert answers[-1]["problem"]["type"] == "/v1/problems/too-many-requests"
+    again, refused = [await answer for answer in await observer.send(watches[0], watches[-1])]
+    assert ("ok" in again, "problem" in refused) == (True, True)
+    await observer.call("unwatch", sub="sub-7")
+    await observer.call("watch", sub="sub-101", topic="counts")
+
+
 async def test_a_room_narrows_jobs_and_tasks(opened: Open):
     observer, client = await opened(), await opened()
     await client.call("register", **JOB)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,6 +53,8 @@ class Connection:
     slot: WorkerSlot | None = None
     awaited: set[TaskId] = field(default_factory=set)
     feeds: dict[str, Feed] = field(default_factory=dict)
+    opening: Counter[str] = field(default_factory=Counter)
+    """The names of subscriptions that are asked for and not there yet, each as often as it is."""
     listener: EventListener | None = None
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -1,5 +1,6 @@
 """What an observer asks for on the session socket: topics, windows, and every transition."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -38,12 +39,19 @@ async def watch(session: Session, fields: dict[str, Any]) -> Reply:
     Raises `TooManyRequests` beyond `MOST_SUBSCRIPTIONS`, `InvalidRoomId`, and `ValidationFailed`.
     """
     wanted = values.validate(Watch, {**fields, "n": 0})
-    if wanted.sub not in session.feeds and len(session.feeds) >= MOST_SUBSCRIPTIONS:
+    names, this = session.feeds.keys() | session.opening.keys(), Counter((wanted.sub,))
+    if wanted.sub not in names and len(names) >= MOST_SUBSCRIPTIONS:
         raise TooManyRequests(f"a session may have {MOST_SUBSCRIPTIONS} subscriptions; unwatch some")
-    key, view = _view(session, wanted)
-    feed = await session.live.feeds.open(key, view)
+    # The other requests of its frame are done beside it, and count it.
+    session.opening += this
+    try:
+        feed = await session.live.feeds.open(*_view(session, wanted))
+    except BaseException:
+        session.opening -= this
+        raise
 
     def subscribe() -> None:
+        session.opening -= this
         session.live.unsubscribe(session, wanted.sub)
         if not session.closed.is_set():
             session.feeds[wanted.sub] = feed
