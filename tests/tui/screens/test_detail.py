@@ -82,6 +82,33 @@ async def test_what_is_not_there_is_said_not_to_be(server: MockServer, clock: Fr
         assert '"zebra" not found' in stage.text()
 
 
+async def test_no_key_leaves_the_search_with_what_is_not_looked_for(server: MockServer, clock: FrozenClock) -> None:
+    only(server, storied_task(server))
+
+    async with staged(server, clock) as stage:
+        await opened(stage)
+        before = stage.line_of("Payload")
+        await stage.press("slash", *"zeb", "tab", "shift+tab", *"ra")
+        assert stage.line_of("Payload") == before, "its sheet was turned"
+        await stage.press("enter")
+
+        assert '"zebra" not found' in stage.text()
+
+
+async def test_a_click_elsewhere_leaves_the_search(server: MockServer, clock: FrozenClock) -> None:
+    only(server, storied_task(server))
+
+    async with staged(server, clock) as stage:
+        await opened(stage)
+        await stage.press("slash", *"zebra")
+        assert "/ zebra" in stage.text()
+
+        await stage.pilot.click("Reader", offset=(5, 2))
+        await stage.settle()
+
+        assert "zebra" not in stage.text()
+
+
 async def test_a_container_is_folded_with_enter(server: MockServer, clock: FrozenClock) -> None:
     a_storied_task_with_much_in_it(server)
 

@@ -1,6 +1,7 @@
 """The filter line keeps what was filtered by, selected: typing begins anew, and an arrow goes on with it."""
 
 import pytest
+from textual import events
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import staged
@@ -55,3 +56,63 @@ async def test_what_is_wrong_with_a_filter_is_told_to_its_end_and_leaves_room_to
         assert 'there is no status "faild"; write one of scheduled' in told
         assert "completed, failed, cancelled" in told
         assert any(line.startswith(" / status:faild ") for line in stage.lines())
+
+
+async def test_tab_completes_and_leaves_the_line_to_what_is_typed_next(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await stage.burst("/", *"stat", "tab", *"fai", "tab", "enter")
+        await stage.settle()
+
+        assert "/ status:failed " in stage.text()
+        assert stage.asked("watch")[-1]["window"]["filter"]["status"] == ["failed"]
+
+
+async def test_tab_leaves_what_it_cannot_complete_as_it_is_and_the_line_in_focus(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.burst("/", *"some", "tab", "shift+tab", *" text", "enter")
+        await stage.settle()
+
+        assert stage.asked("watch")[-1]["window"]["filter"]["text"] == "some text"
+
+
+@pytest.mark.parametrize("key", ["tab", "shift+tab"])
+async def test_tab_leads_from_pane_to_pane_and_never_into_the_line(
+    server: MockServer, clock: FrozenClock, key: str
+) -> None:
+    async with staged(server, clock) as stage:
+        visited = []
+        for _ in range(4):
+            await stage.press(key)
+            visited.append(stage.app.focused.id if stage.app.focused is not None else None)
+
+        assert visited == ["tasks", "queues"] * 2
+
+
+async def test_the_line_shows_what_the_list_is_narrowed_by_after_a_click_elsewhere(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.burst("/", *"angle", "enter")
+        await stage.burst("/", *"status:failed")
+        assert "/ status:failed " in stage.text()
+
+        await stage.pilot.click("#tasks", offset=(5, 4))
+        await stage.settle()
+
+        assert "/ angle " in stage.text()
+        assert "status:failed" not in stage.text()
+
+
+async def test_what_is_typed_outlasts_a_look_at_another_window(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await stage.burst("/", *"angle")
+
+        stage.app.post_message(events.AppBlur())
+        await stage.settle()
+        stage.app.post_message(events.AppFocus())
+        await stage.settle()
+        await stage.burst("1", "enter")
+
+        assert stage.asked("watch")[-1]["window"]["filter"]["text"] == "angle1"

@@ -25,7 +25,7 @@ DIALOGS = {
     "CommandLine": (("colon",), ["enter do it", "tab complete", "up down earlier", "esc leave"]),
 }
 LINES = {
-    "the filter": (("slash",), ["enter filter", "right complete", "esc leave"]),
+    "the filter": (("slash",), ["enter filter", "tab complete", "esc leave"]),
     "a search in a task": (("2", "enter", "slash"), ["enter find", "esc leave"]),
     "a search in the help": (("question_mark", "slash"), ["enter find", "esc leave"]),
 }

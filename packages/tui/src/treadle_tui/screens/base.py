@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.widget import Widget
 from textual.widgets import Input
 
 from treadle_tui.bindings import bindings
@@ -45,6 +46,11 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         self._tiny = StyledText(id="tiny")
         self._keys = KeysLine(id="keys")
         self._is_up = False
+
+    @property
+    def focus_chain(self) -> list[Widget]:
+        """Where tab leads: the panes. A line that one types in is opened by its key, and keeps tab for itself."""
+        return [widget for widget in super().focus_chain if not isinstance(widget, Input)]
 
     # What a screen says of itself.
 

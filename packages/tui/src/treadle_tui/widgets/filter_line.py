@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -17,6 +16,9 @@ from treadle_tui.core.draw.wrapping import wrapped
 from treadle_tui.widgets.styled_text import StyledText
 
 PLACEHOLDER = "filter: status:failed ended:<1h target:cam-1 some text"
+
+FILTERING = {"enter": "filter", "tab": "complete", "esc": "leave"}
+FINDING = {"enter": "find", "esc": "leave"}
 
 SIGN = 3
 LEAST_TYPED = 24
@@ -38,9 +40,6 @@ class FilterSuggester(Suggester):
 class FilterLine(Vertical):
     """Takes the filter, and shows notices beside it."""
 
-    KEYS: ClassVar[Mapping[str, str]] = {"enter": "filter", "right": "complete", "esc": "leave"}
-    """What works while one types."""
-
     @dataclass
     class Submitted(Message):
         """The reader wants this filter."""
@@ -53,6 +52,11 @@ class FilterLine(Vertical):
     def __init__(self, known: filters.Known | None, *, placeholder: str = PLACEHOLDER) -> None:
         """`known` is what a filter may name; None: it takes a text and no filter."""
         super().__init__(id="prompt")
+        self.KEYS: Mapping[str, str] = FINDING if known is None else FILTERING
+        """What works while one types."""
+        self._known = known
+        self._present = ""
+        """What the list is narrowed by."""
         self._sign = StyledText(id="prompt-sign")
         self._input = Input(
             placeholder=placeholder,
@@ -85,7 +89,8 @@ class FilterLine(Vertical):
         self._input.action_select_all()
 
     def put(self, text: str) -> None:
-        """Show a filter that came from elsewhere."""
+        """Show the filter that the list is narrowed by from now on."""
+        self._present = text
         self._input.value = text
 
     def notice(self, spans: Spans) -> None:
@@ -106,8 +111,27 @@ class FilterLine(Vertical):
         self.post_message(self.Submitted(event.value))
 
     def on_key(self, event: Key) -> None:
-        """Leave by escape, the filter as it was, or downwards."""
-        if event.key in {"escape", "down", "up"}:
-            event.stop()
-            event.prevent_default()
-            self.post_message(self.Left())
+        """Leave by escape, the filter as it was, or downwards; complete by tab."""
+        match event.key:
+            case "escape" | "down" | "up":
+                self.post_message(self.Left())
+            case "tab":
+                self._complete()
+            case "shift+tab":
+                pass
+            case _:
+                return
+        event.stop()
+        event.prevent_default()
+
+    def _complete(self) -> None:
+        found = None if self._known is None else filters.complete(self._input.value, self._known)
+        if found is not None:
+            self._input.value = found
+            self._input.cursor_position = len(found)
+
+    def on_descendant_blur(self) -> None:
+        """Show what the list is narrowed by once one is elsewhere: what was only typed there would be no filter."""
+        # With nothing in focus it is the terminal that has lost it, and the line has it again afterwards.
+        if self.screen.focused not in {None, self._input}:
+            self._input.value = self._present

@@ -52,12 +52,22 @@ class Search(Horizontal):
         self._end(event.value)
 
     def on_key(self, event: Key) -> None:
-        """Leave by escape, and look for nothing any more."""
-        if event.key == "escape":
+        """Leave by escape, and look for nothing any more; no key goes elsewhere without that."""
+        if event.key in {"escape", "tab", "shift+tab"}:
             event.stop()
             event.prevent_default()
-            self._input.value = ""
-            self._end("")
+        if event.key == "escape":
+            self._give_up()
+
+    def on_descendant_blur(self) -> None:
+        """Leave as by escape once one is elsewhere: what was only typed there is not looked for."""
+        # With nothing in focus it is the terminal that has lost it, and the line has it again afterwards.
+        if self.display and self.screen.focused not in {None, self._input}:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._input.value = ""
+        self._end("")
 
     def _end(self, text: str) -> None:
         self.display = False
