@@ -12,6 +12,7 @@ from textual.widgets import Input
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.verbs.commands import Completion, History
 from treadle_tui.widgets.keys_line import key_words
+from treadle_tui.widgets.line_input import LineInput
 from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 8
@@ -46,7 +47,7 @@ class CommandLine(ModalScreen[str | None]):
         self._history = history
         self._wrong = (line, wrong) if wrong else None
         self._list = StyledText(id="completions")
-        self._input = Input(
+        self._input = LineInput(
             line,
             placeholder="a command, as filter status:failed",
             suggester=_First(completer),

@@ -13,6 +13,7 @@ from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.verbs.plan import Plan
 from treadle_tui.widgets.keys_line import key_words
+from treadle_tui.widgets.line_input import LineInput
 from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 6
@@ -31,7 +32,7 @@ class Confirm(ModalScreen[bool]):
         self._plan = plan
         self._glyphs = glyphs
         self._text = StyledText(id="question")
-        self._count = Input(placeholder=f"type {len(plan.tasks)} to go on", compact=True, type="integer")
+        self._count = LineInput(placeholder=f"type {len(plan.tasks)} to go on", compact=True, type="integer")
 
     def compose(self) -> ComposeResult:
         """Show the question, and an input when the count must be typed."""

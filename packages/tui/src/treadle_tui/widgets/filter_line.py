@@ -13,6 +13,7 @@ from textual.widgets import Input
 from treadle import filters
 from treadle_tui.core.draw.text import Span, Spans, width
 from treadle_tui.core.draw.wrapping import wrapped
+from treadle_tui.widgets.line_input import LineInput
 from treadle_tui.widgets.styled_text import StyledText
 
 PLACEHOLDER = "filter: status:failed ended:<1h target:cam-1 some text"
@@ -58,7 +59,7 @@ class FilterLine(Vertical):
         self._present = ""
         """What the list is narrowed by."""
         self._sign = StyledText(id="prompt-sign")
-        self._input = Input(
+        self._input = LineInput(
             placeholder=placeholder,
             suggester=None if known is None else FilterSuggester(known),
             compact=True,
@@ -126,7 +127,7 @@ class FilterLine(Vertical):
 
     def _complete(self) -> None:
         found = None if self._known is None else filters.complete(self._input.value, self._known)
-        if found is not None:
+        if found is not None and found == self._input.fit(found):
             self._input.value = found
             self._input.cursor_position = len(found)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.events import Key
@@ -14,6 +13,7 @@ from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.draw.wrapping import wrapped
 from treadle_tui.core.verbs.messages import Draft, MessageError
 from treadle_tui.widgets.keys_line import key_words
+from treadle_tui.widgets.line_input import JsonInput, LineInput
 from treadle_tui.widgets.styled_text import StyledText
 
 KEYS = {"enter": "send", "tab": "next", "right": "complete", "esc": "leave"}
@@ -21,15 +21,6 @@ KEYS = {"enter": "send", "tab": "next", "right": "complete", "esc": "leave"}
 
 CELLS = 60
 """How wide it is before it was laid out."""
-
-
-class _OneLineInput(Input):
-    """Takes what is pasted as one line: JSON means the same without its line ends."""
-
-    def _on_paste(self, event: events.Paste) -> None:
-        super()._on_paste(events.Paste(" ".join(event.text.splitlines())))
-        event.stop()
-        event.prevent_default()
 
 
 class MessagePrompt(ModalScreen[Draft | None]):
@@ -46,7 +37,7 @@ class MessagePrompt(ModalScreen[Draft | None]):
         self._wrong = wrong
         self._text = StyledText(id="question")
         self._signs = (StyledText(classes="sign"), StyledText(classes="sign"))
-        self._name_line = _OneLineInput(
+        self._name_line = LineInput(
             value=draft.name,
             placeholder="as ctx.receive asks for it",
             suggester=SuggestFromList(names, case_sensitive=True),
@@ -54,7 +45,7 @@ class MessagePrompt(ModalScreen[Draft | None]):
             select_on_focus=False,
             id="message-name",
         )
-        self._data_line = _OneLineInput(
+        self._data_line = JsonInput(
             value=draft.data,
             placeholder="JSON; nothing for null",
             compact=True,

@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from treadle_tui.core.draw.text import Span, clean
 from treadle_tui.widgets.keys_line import key_words
+from treadle_tui.widgets.line_input import LineInput
 from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 6
@@ -29,7 +30,7 @@ class PathPrompt(ModalScreen[str | None]):
         super().__init__()
         self._title = title
         self._complete = complete
-        self._input = Input(value=suggested, compact=True, select_on_focus=False, id="path")
+        self._input = LineInput(value=suggested, compact=True, select_on_focus=False, id="path")
         self._text = StyledText(id="question")
         self._found = StyledText(id="hint")
         self._keys = StyledText()

@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from treadle_tui.core.draw.text import Span
+from treadle_tui.widgets.line_input import LineInput
 from treadle_tui.widgets.styled_text import StyledText
 
 
@@ -29,7 +30,7 @@ class Search(Horizontal):
     def __init__(self, placeholder: str = "find in this sheet") -> None:
         super().__init__(id="search")
         self._sign = StyledText(id="search-sign")
-        self._input = Input(placeholder=placeholder, compact=True, select_on_focus=True, id="needle")
+        self._input = LineInput(placeholder=placeholder, compact=True, select_on_focus=True, id="needle")
 
     def compose(self) -> ComposeResult:
         """Put the sign before the input."""

@@ -4,6 +4,7 @@ Everything that came from outside goes through `clean` first, so no payload can 
 terminal's title, turn the reading direction round or pose as markup.
 """
 
+import unicodedata
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -39,9 +40,27 @@ MARKED = 8
 """Characters that a cell may be made of before a text is cut earlier than it must: letters with marks, joined emoji."""
 
 
+BLANKS = "\t\n\r"
+KEPT = f"{BLANKS}\u200c\u200d"
+
+
 def clean(text: str, *, limit: int = SHOWN, ascii_only: bool = False) -> str:
     """Return the first `limit` characters of `text` as `treadle.wire.shown.clean` does."""
     return shown.clean(text, limit=limit, ascii_only=ascii_only)
+
+
+def bare(text: str) -> str:
+    """Return a text without what a terminal would obey; tabs and line ends are blanks.
+
+    Joiners stay wherever they are: who types a word or an emoji with one types what stands behind it later.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(" " if char in BLANKS else char for char in text if char in KEPT or not _obeyed(char))
+
+
+def _obeyed(char: str) -> bool:
+    return unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def width(spans: Iterable[Span]) -> int:
