@@ -130,6 +130,31 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         shown.close()
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [b"\xff", b"\xe4", "ü".encode()[:1] + b"x", b"\x1b[M\x23\xf0\x21"],
+    ids=["no text", "Latin-1", "half", "mouse"],
+)
+def test_bytes_that_are_no_text_end_nothing(terminal: Terminal, sent: bytes) -> None:
+    os.write(terminal.parent, sent)
+    os.write(terminal.parent, b"?")
+    terminal.until(b"Help")
+    os.write(terminal.parent, b"qq")
+
+    assert terminal.ended() == 0
+    assert terminal.is_sane
+
+
+@pytest.mark.parametrize("behind", ["qq", "q\x1bq\x1b", "[31mqq\x1b[0m"])
+def test_no_letter_of_a_paste_is_a_key_because_an_escape_stands_before_it(terminal: Terminal, behind: str) -> None:
+    os.write(terminal.parent, f"\x1b[200~a line\x1b{behind}\x1b[201~".encode())
+    os.write(terminal.parent, b"?")
+    terminal.until(b"Help")
+    os.write(terminal.parent, b"qq")
+
+    assert terminal.ended() == 0
+
+
 def test_after_quitting_everything_is_as_it_was(terminal: Terminal) -> None:
     assert SCREEN in terminal.seen
     assert not terminal.is_sane

@@ -1,11 +1,22 @@
 """The terminal as Textual drives it, also when the dashboard was stopped and goes on."""
 
 import asyncio
+import os
+import select
 import signal
 import sys
 
+from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+
+from treadle_tui.typed import Typed
+
+LOOK_SECONDS = 0.1
+"""How often the thread that reads keys looks whether it is to end."""
+
+MOST_BYTES = 4096
+"""Bytes that are read at once."""
 
 
 class TerminalDriver(LinuxDriver):
@@ -45,3 +56,22 @@ class TerminalDriver(LinuxDriver):
             self.exit_event.clear()
             if self._writer_thread is not None:
                 self._writer_thread.stop()
+
+    def run_input_thread(self) -> None:
+        """Read what is typed until the dashboard ends; what is no text, and no key, ends nothing."""
+        parser, typed = XTermParser(self._debug), Typed()
+        while not self.exit_event.is_set():
+            self._read(parser, typed, LOOK_SECONDS)
+        # What was typed until now counts.
+        self._read(parser, typed, 0)
+
+    def _read(self, parser: XTermParser, typed: Typed, seconds: float) -> None:
+        ready, _, _ = select.select([self.fileno], [], [], seconds)
+        data = os.read(self.fileno, MOST_BYTES) if ready else b""
+        if ready and not data:
+            # The terminal is gone, and that there is nothing to read is told at once from now on.
+            self.exit_event.wait(seconds)
+        # To the parser an empty text is the end of all.
+        text = typed.read(data)
+        for event in (*(parser.feed(text) if text else ()), *parser.tick()):
+            self.process_message(event)
