@@ -109,7 +109,11 @@ class ConnectionLost(ConnectionFailed):
 
 
 class SocketRefused(ConnectionFailed):
-    """The server or a proxy before it answers, but doesn't open a websocket."""
+    """The server or a proxy before it answers, but doesn't open a websocket. Who `is_silent` doesn't answer either."""
+
+    def __init__(self, message: str, *, is_silent: bool = False) -> None:
+        super().__init__(message)
+        self.is_silent = is_silent
 
 
 class LoopTaken(TreadleError, RuntimeError):

@@ -1,11 +1,15 @@
 """What the feed is told by a link to a real server."""
 
+import asyncio
+import socket
 from types import SimpleNamespace
 
 import pytest
 
 from treadle.errors import ConnectionFailed, ProtocolMismatch, TreadleError, error_for, problem_named
+from treadle.transport import dialing
 from treadle.transport.bearer import Bearer
+from treadle_tui.core.live.feed import Event, Lost
 from treadle_tui.core.live.link import SessionLink
 
 
@@ -24,3 +28,38 @@ async def test_7_a_request_that_is_under_way_when_the_session_is_refused_fails_a
 
     with pytest.raises(ConnectionFailed, match=str(ended)[-9:]):
         await link.request("ping")
+
+
+async def told_of(server: socket.socket) -> Lost:
+    """What the feed is told first of a server."""
+    told: asyncio.Queue[Event] = asyncio.Queue()
+    link = SessionLink((f"http://127.0.0.1:{server.getsockname()[1]}",), Bearer(everywhere=lambda: "tdl_x"))
+    running = asyncio.create_task(link.run(told.put_nowait))
+    try:
+        lost = await told.get()
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+    assert isinstance(lost, Lost)
+    return lost
+
+
+async def test_7_who_takes_a_connection_and_says_nothing_has_refused_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialing, "OPENING", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as stopped:
+        lost = await told_of(stopped)
+
+    assert "did not open a websocket within 0.2 s" in lost.detail
+    assert not lost.refused
+
+
+async def test_7_who_answers_and_opens_no_websocket_has_refused_it() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as proxy:
+        lost = await told_of(proxy.sockets[0])
+
+    assert lost.refused

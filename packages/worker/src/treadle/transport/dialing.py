@@ -57,8 +57,8 @@ async def dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[str
     """Open a socket at one server and greet; return it with what the server said of itself.
 
     Raises a `ProblemError` or `ProtocolMismatch` when a Treadle server refuses for good, `SocketRefused` when somebody
-    is there who doesn't open a websocket, or breaks it off, so that plain HTTP may do, and `ConnectionFailed` when
-    nobody answers, or not now.
+    is there who doesn't open a websocket, or breaks it off, or says nothing, so that plain HTTP may do, and
+    `ConnectionFailed` when nobody answers, or not now.
     """
     try:
         return await _dial(way, client)
@@ -88,7 +88,7 @@ async def _dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[st
     except InvalidStatus as error:
         raise _refusal(url, error) from None
     except TimeoutError:
-        raise SocketRefused(f"{url} did not open a websocket within {OPENING:.0f} s") from None
+        raise SocketRefused(f"{url} did not open a websocket within {OPENING:g} s", is_silent=True) from None
     except (ConnectionResetError, BrokenPipeError) as error:
         raise SocketRefused(f"{url} opens no websocket: {error}") from None
     except OSError as error:

@@ -219,7 +219,8 @@ class Session:
             except ConnectionFailed as failed:
                 error = _better(error, failed)
             except TimeoutError:
-                error = _better(error, SocketRefused(f"{url} opened no session within {limit or OPENING:g} s"))
+                late = f"{url} opened no session within {limit or OPENING:g} s"
+                error = _better(error, SocketRefused(late, is_silent=True))
             except (ProblemError, ProtocolMismatch) as refused:
                 refusal = refused
             except Exception as odd:  # noqa: BLE001 - an address that can't even be tried must not end the others' turn

@@ -74,9 +74,10 @@ class SessionLink:
                 tell(Opened(session.hello))
 
         def down(error: TreadleError) -> None:
-            # Who opens no websocket may be a proxy, or a server that stands still: the next answer may be another.
+            # Who opens no websocket may be a proxy: the next answer may be another. Who says nothing at all, because it
+            # stands still or the network leads nowhere, has refused nothing.
             by_server = isinstance(error, Unauthorized | ProtocolMismatch)
-            refused = by_server or isinstance(error, SocketRefused)
+            refused = by_server or (isinstance(error, SocketRefused) and not error.is_silent)
             tell(Lost(str(error), refused=refused, is_final=by_server, denied=isinstance(error, Unauthorized)))
 
         session = Session(
