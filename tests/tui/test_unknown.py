@@ -55,6 +55,25 @@ async def test_7_queues_and_ages_stand_still_as_they_were_known(server: MockServ
         assert not [row for row in stage.app.model.alerts() if row.text.startswith("heartbeat 7")]
 
 
+@pytest.mark.parametrize("keys", [("down",), ("slash", *"angle", "enter")], ids=["queue", "filter"])
+async def test_7_how_many_tasks_another_queue_or_filter_has_is_not_known(
+    server: MockServer, clock: FrozenClock, keys: tuple[str, ...]
+) -> None:
+    async with staged(server, clock) as stage:
+        await gone_for(stage, 4)
+        await stage.press(*keys)
+
+        title = line_of(stage, "2 Tasks").split("─ 2 Tasks")[1]
+        assert title.split()[1] == "?"
+        assert "Waiting for the server." in stage.text()
+        assert "Loading" not in stage.text()
+
+        server.open()
+        await stage.settle()
+        title = line_of(stage, "2 Tasks").split("─ 2 Tasks")[1]
+        assert title.split()[1] != "?"
+
+
 @pytest.mark.parametrize(
     ("lost", "words"),
     [

@@ -366,6 +366,7 @@ class Main(BaseScreen):
             return
         self._filter_line.put(text)
         self._begin_list()
+        self._set_titles()
         self.focus_pane("tasks")
 
     def narrow_everywhere(self, text: str) -> None:

@@ -19,6 +19,9 @@ def _type(text: str) -> Spans:
     return (Span("     $ ", "faint"), Span(text, "accent"))
 
 
+WAITING = "Waiting for the server."
+
+
 def _unseen(
     rows: str, source: Table[Any] | EventLog, filter_text: str = "", glyphs: Glyphs = UNICODE, *, shows: str = "shows"
 ) -> list[Spans]:
@@ -26,7 +29,7 @@ def _unseen(
     if source.refusal is not None:
         return [_say(f"The server {shows} no {rows}: {clean(source.refusal)}")]
     if not source.ready:
-        return [_say("Waiting for the server.")]
+        return [_say(WAITING)]
     if filter_text:
         text = clean(filter_text, ascii_only=glyphs.ascii_only)
         return [
@@ -45,6 +48,11 @@ def no_queues(model: Model) -> list[Spans]:
     ]
 
 
+def _coming(model: Model) -> str:
+    """Return what there is to wait for where rows were asked for: without a server nothing is under way."""
+    return "Loading." if model.link.live else WAITING
+
+
 def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs) -> list[Spans]:
     """Return the words for when no task is shown."""
     table = model.tasks
@@ -53,7 +61,7 @@ def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs) -> list[Spans]:
     if query.want() is None:
         return [_say("The tasks of the highlighted queue will be here.")]
     if not table.ready:
-        return [_say("Loading.")]
+        return [_say(_coming(model))]
     if query.text:
         return [
             _say(f"No task matches {clean(query.text, ascii_only=glyphs.ascii_only)}"),
@@ -68,7 +76,7 @@ def no_logs(model: Model, text: str) -> list[Spans]:
     if model.logs.refusal is not None:
         return [_say(f"The server shows no logs: {clean(model.logs.refusal, limit=200)}")]
     if not model.logs.ready:
-        return [_say("Loading.")]
+        return [_say(_coming(model))]
     if text:
         return [_say(f"No line has {clean(text)} in it. Press esc to see all of them.")]
     return [_say("Nothing logged. Write ctx.log(...) in a task.")]

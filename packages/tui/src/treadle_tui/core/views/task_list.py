@@ -11,6 +11,7 @@ from treadle_tui.core.state.model import Model
 from treadle_tui.core.verbs.plan import Refusal
 from treadle_tui.core.views.pane import Pane
 from treadle_tui.core.views.rows import Rows
+from treadle_tui.core.views.status_bar import UNKNOWN
 from treadle_tui.core.views.task_columns import columns
 from treadle_tui.core.views.task_query import TaskQuery
 
@@ -167,7 +168,10 @@ class TaskList:
         query, spans = self._query, [Span("2 Tasks", "title")]
         if query.job is not None or query.several_jobs:
             name = "all queues" if query.several_jobs else query.job or ""
-            count = total(self.rows.total, capped=self._model.tasks.total_is_capped)
+            table = self._model.tasks
+            # Of another queue or filter nothing is known before the server has told of it.
+            is_known = table.ready or query.want() is None
+            count = total(self.rows.total, capped=table.total_is_capped) if is_known else UNKNOWN
             of_all = "" if everything is None else f" of {everything:,}"
             spans += [Span(f"  {clean(name, ascii_only=ascii_only)}", "bold"), Span(f"  {count}{of_all}", "dim")]
         if self._model.tasks.is_partial:
