@@ -8,11 +8,13 @@ from pathlib import Path
 import asyncpg
 import pytest
 from sqlalchemy import text
+from sqlalchemy.engine import make_url
 
 from treadle_server import cli, store
 from treadle_server.errors import StoreUnavailable
 from treadle_server.settings import Settings
 from treadle_server.store import connections
+from treadle_server.store.postgres.dedicated import DedicatedConnection
 from treadle_server.store.store import SqlStore
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +47,49 @@ def test_a_server_says_which_database_it_has_without_its_password(
     cli._say_hello(Settings(database_url=url), "http://127.0.0.1:1")
 
     assert f"  database  {named}\n" in capsys.readouterr().out
+
+
+def with_parameters(url: str, more: str) -> str:
+    """The URL with more behind its `?`."""
+    return f"{url}{'&' if '?' in url else '?'}{more}"
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("more", ["sslmode=prefer", "ssl=prefer", "sslmode=allow&application_name=mine"])
+async def test_a_url_has_what_postgresqls_own_programs_know_too(postgres_database: str, more: str) -> None:
+    """Who hosts a database gives its URL with `?sslmode=require`, at which every command ended with a traceback."""
+    url = with_parameters(postgres_database, more)
+    store, dedicated = SqlStore(url), DedicatedConnection(url, lambda: None)
+    try:
+        await store.open()
+        async with store.read() as connection:
+            assert await connection.scalar(text("SELECT current_setting('application_name')")) == "treadle"
+        assert await (await dedicated.open()).fetchval("SELECT 1") == 1
+    finally:
+        await dedicated.close()
+        await store.close()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("changed", "more", "said"),
+    [
+        ({"database": "nowhere"}, "", "the database is not there: make it"),
+        ({"username": "a stranger"}, "", "the database refuses the user: look at user and password"),
+        ({}, "channel_binding=require", "look at the parameters of its URL"),
+        ({}, "sslmode=certainly", "`sslmode` parameter must be one of"),
+    ],
+)
+async def test_what_is_wrong_with_a_url_is_told_in_a_sentence(
+    postgres_database: str, changed: dict[str, str], more: str, said: str
+) -> None:
+    url = make_url(postgres_database).set(**changed).render_as_string(hide_password=False)  # type: ignore[arg-type]
+    store = SqlStore(with_parameters(url, more) if more else url)
+
+    with pytest.raises(StoreUnavailable, match=said):
+        await store.open()
+
+    await store.close()
 
 
 @pytest.mark.postgres

@@ -280,7 +280,11 @@ def postgres_engine(
         pool_size=size,
         max_overflow=0,
         pool_pre_ping=False,
-        connect_args={"timeout": 10, **(_POOLED if is_pooled else {"server_settings": dict(settings)})},
+        connect_args={
+            "timeout": 10,
+            "async_creator_fn": partial(_connected, dsn_of(url)),
+            **(_POOLED if is_pooled else {"server_settings": dict(settings)}),
+        },
     )
     event.listen(engine.sync_engine, "connect", _keep_alive)
     event.listen(engine.sync_engine, "connect", _learn_types)
@@ -288,6 +292,27 @@ def postgres_engine(
     if is_pooled:
         event.listen(engine.sync_engine, "begin", partial(_begin_with, settings))
     return engine
+
+
+def dsn_of(url: URL) -> str:
+    """Return the URL as the driver reads it, with all that PostgreSQL's own programs know: sslmode, sslrootcert, ….
+
+    SQLAlchemy hands what stands behind the `?` over as arguments of a function, of which sslmode is none.
+    """
+    query = dict(url.query)
+    if (mode := query.pop("ssl", None)) is not None:  # as SQLAlchemy has it
+        query.setdefault("sslmode", mode)
+    return url.set(drivername="postgresql", query=query).render_as_string(hide_password=False)
+
+
+_OURS = frozenset({"timeout", "server_settings", "statement_cache_size"})
+
+
+async def _connected(dsn: str, **arguments: Any) -> Any:
+    """Connect by the URL as a whole; what SQLAlchemy has read from it is left."""
+    import asyncpg
+
+    return await asyncpg.connect(dsn, **{name: arguments[name] for name in _OURS & arguments.keys()})
 
 
 _ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 2, "TCP_USER_TIMEOUT": 15_000}

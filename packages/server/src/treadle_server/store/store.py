@@ -43,9 +43,9 @@ _OUT_OF_ORDER = frozenset({"08", "28", "3D", "53", "57", "58", "XX"})
 """Classes of PostgreSQL's states: connection lost, user refused, no such database, out of resources, operator's
 intervention, error of the system, and of its own, such as damaged data."""
 
-_REFUSED = frozenset({"25006", "3F000", "42501", "42P01", "55P03"})
-"""PostgreSQL's read_only_sql_transaction, invalid_schema_name, insufficient_privilege, undefined_table and
-lock_not_available: what its operator has set up, or another session does, and nothing was done."""
+_REFUSED = frozenset({"25006", "3F000", "42501", "42704", "42P01", "55P03"})
+"""PostgreSQL's read_only_sql_transaction, invalid_schema_name, insufficient_privilege, undefined_object,
+undefined_table and lock_not_available: what its operator has set up, or another session does, and nothing was done."""
 
 _BROKEN = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
 """SQLite's codes of errors that are none of the operation's."""
@@ -95,6 +95,8 @@ _FULL = "the database's disk is full: make room on it"
 
 _DAMAGED = "the database is damaged: stop the server, look at its disk, and restore the backup"
 
+_STRANGER = "the database refuses the user: look at user and password in its URL, and at pg_hba.conf"
+
 _ADVICE = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_BUSY: "another process keeps the database locked: end it, or wait for it",
@@ -105,10 +107,16 @@ _ADVICE = {
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_READONLY: "the database may not be written: look at the permissions of its file and directory",
     "25006": "the database takes no writes: it is a standby, or default_transaction_read_only is set",
+    "28000": _STRANGER,
+    "28P01": _STRANGER,
+    "3D000": "the database is not there: make it with CREATE DATABASE, or look at its name in the URL",
     "3F000": "the database has no schema to make tables in: look at its search_path, and at the role's",
     "42501": "the role may not do in the database what is needed: make it the owner of the database or its schema",
+    "42704": "the database does not know what it is asked for: look at the parameters of its URL",
     "42P01": "a table is not there: look at the database's search_path, and whether somebody restores it",
     "53100": _FULL,
+    "53300": "the database takes no more connections: raise max_connections, or the role's limit, or put pgbouncer"
+    " before it",
     "55P03": "another session keeps locked in the database what is needed: pg_locks and pg_stat_activity say which; end"
     " it, or wait for it",
     "57014": "the database broke off what it was asked: look at the statement_timeout of the role and the database, and"

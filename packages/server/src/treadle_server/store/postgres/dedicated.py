@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from treadle_server.errors import StoreUnavailable, ValidationFailed
-from treadle_server.store.connections import parse_url
+from treadle_server.store.connections import dsn_of, parse_url
 
 if TYPE_CHECKING:
     import asyncpg
@@ -27,7 +27,7 @@ class DedicatedConnection:
     """Connects when it is used, and again when it broke; `on_break` is called when it did, or is found to have."""
 
     def __init__(self, url: str, on_break: Callable[[], None]) -> None:
-        self._dsn = parse_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        self._dsn = dsn_of(parse_url(url))
         self._on_break = on_break
         self._connection: asyncpg.Connection[Any] | None = None
         self._opening = asyncio.Lock()
