@@ -55,7 +55,7 @@ async def hook(
         "owner": "admin",
         "created_at": THEN,
         "updated_at": THEN,
-    }
+    } | values
     async with engine.store.write() as tx:
         await tx.connection.execute(sa.insert(tables.webhooks), row)
     await engine.hooks.refresh(engine.store)

@@ -317,6 +317,22 @@ async def test_a_try_that_meets_a_defect_counts_as_one_that_failed_and_others_go
     assert "could not be tried" in caplog.text
 
 
+async def test_a_secret_that_is_none_fails_its_own_tries_and_ends_no_server_e12(shop, receiver, caplog) -> None:
+    """Written into the table by hand it ended the whole server, and each one that was started after it."""
+    await hook(shop.engine, receiver.url, secret="whsec_x")
+    await hook(shop.engine, receiver.url)
+    [task] = await shop.submit()
+    await shop.steer(task, "cancel")
+
+    async with mailing(shop.engine) as mail:
+        await mail.go()
+
+    assert len(receiver.got) == 1
+    [row] = await outbox(shop.engine)
+    assert "base64" in row.error
+    assert "could not be tried" in caplog.text
+
+
 async def test_an_outcome_wakes_the_sender_which_otherwise_sleeps_e12(shop, receiver) -> None:
     await hook(shop.engine, receiver.url)
     async with mailing(shop.engine) as mail:

@@ -151,18 +151,19 @@ class Sender(EngineService):
 
     async def _try(self, flight: Flight) -> None:
         one = flight.claimed
-        post = self._post = self._post or self._open_post()
-        timestamp = int(self._engine.clock.now().timestamp())
-        body = one.body.encode()
-        headers = {
-            "webhook-id": one.id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": signature(one.secret, one.id, timestamp, body),
-        }
         try:
+            post = self._post = self._post or self._open_post()
+            timestamp = int(self._engine.clock.now().timestamp())
+            body = one.body.encode()
+            headers = {
+                "webhook-id": one.id,
+                "webhook-timestamp": str(timestamp),
+                "webhook-signature": signature(one.secret, one.id, timestamp, body),
+            }
             answer = await post.send(one.url, body, headers)
         except Exception as error:
-            # A defect must not end the tries of others; it counts as a try that failed.
+            # A defect, or a secret that was written by hand, must end neither the tries of others nor the server, which
+            # all of them are part of; it counts as a try that failed.
             log.exception("delivery %s could not be tried", one.id)
             answer = Answer(None, f"{type(error).__name__}: {error}")
         is_slow = self._engine.clock.monotonic() - flight.since >= SOON
