@@ -74,3 +74,27 @@ def test_a_worker_that_would_block_a_loop_says_what_to_write() -> None:
             Worker([nothing], url="http://127.0.0.1:1", token="none").run()
 
     asyncio.run(cell())
+
+
+def test_a_worker_that_has_ended_runs_again_in_its_loop_and_in_another() -> None:
+    """As in a notebook: it ended at once, without a word."""
+    opened: list[str | None] = []
+
+    async def once(worker: Worker) -> None:
+        running = asyncio.create_task(worker.run_async())
+        async with asyncio.timeout(30):
+            await worker.ready.wait()
+        opened.append(worker.id)
+        worker.stop()
+        await running
+
+    async def twice(worker: Worker) -> None:
+        await once(worker)
+        await once(worker)
+
+    with serve_in_thread() as served:
+        worker = Worker([nothing], url=served.url, token=served.token)
+        asyncio.run(twice(worker))
+        asyncio.run(once(worker))
+
+    assert len(set(opened)) == 3

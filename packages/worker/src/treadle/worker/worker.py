@@ -107,7 +107,7 @@ class Worker:
             sealer=sealer,
         )
         self.ready: asyncio.Event = asyncio.Event()
-        """Set once the worker is open at the server and takes tasks."""
+        """Set once the worker is open at the server and takes tasks; another one once it has ended."""
         self.id: str | None = None
         """The worker's id at the server, once it is ready."""
         self._stops = asyncio.Event()
@@ -151,7 +151,10 @@ class Worker:
                 raise self._taken("stopped the loop") from None
 
     async def run_async(self) -> None:
-        """Run in this event loop until `stop` is called; raises as `run`. Cancelling it hands back what runs."""
+        """Run in this event loop until `stop` is called; raises as `run`. Cancelling it hands back what runs.
+
+        A worker that has ended may run again, in another loop too.
+        """
         from treadle.worker.worker_run import WorkerRun
 
         self._loop = asyncio.get_running_loop()
@@ -164,7 +167,9 @@ class Worker:
             self._hurry, self._taken = run.hurry, run.taken
             await run.work()
         finally:
-            self._loop = None
+            self._loop = self._hurry = None
+            # Others, for the next run: they are set by now, and belong to this loop.
+            self.ready, self._stops = asyncio.Event(), asyncio.Event()
             self.config.names.clear()
 
     def stop(self) -> None:
@@ -174,12 +179,12 @@ class Worker:
         else:
             # A loop that is closed has ended meanwhile.
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._stop_here)
+                self._loop.call_soon_threadsafe(self._stop_here, self._stops)
 
-    def _stop_here(self) -> None:
-        if self._stops.is_set() and self._hurry is not None:
+    def _stop_here(self, stops: asyncio.Event) -> None:
+        if stops.is_set() and self._hurry is not None:
             self._hurry()
-        self._stops.set()
+        stops.set()
 
     def _opened(self, worker_id: str) -> None:
         self.id = worker_id
