@@ -96,3 +96,12 @@ async def test_a_lifespan_that_is_none_says_what_to_write() -> None:
     for wrong in (generates, blocks, lambda: None):
         with pytest.raises(DefinitionError, match="put @asynccontextmanager"):
             await worker_of(wrong).run_async()
+
+
+async def test_a_lifespan_that_was_called_already_says_what_to_write() -> None:
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        yield
+
+    with pytest.raises(DefinitionError, match="give the function itself"):
+        await worker_of(lifespan()).run_async()
