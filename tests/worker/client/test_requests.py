@@ -1,6 +1,7 @@
 """Lists: a page when awaited, everything when gone through; the same with the blocking client."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -67,6 +68,19 @@ def test_what_is_called_like_a_way_through_folders_is_asked_for_by_its_name(trea
         assert [found.name for found in client.schedules()] == [name]
         client.delete_schedule(name)
         assert list(client.schedules()) == []
+
+
+def test_durations_of_schedules_and_of_what_is_removed_are_timedeltas_too(treadle_client: SyncClient) -> None:
+    """As in `Every` and `Options`; the server said of a timedelta that it was no valid number."""
+    treadle_client.submit(first.bind(1))
+
+    made = treadle_client.set_schedule(
+        "daily", job=first.full_name, interval=timedelta(days=1), jitter=timedelta(minutes=1), payload={"n": 1}
+    )
+    removed = treadle_client.prune(older_than=timedelta(days=30), status="failed", dry_run=True)
+
+    assert (made.interval, made.jitter) == (86_400, 60)
+    assert removed.done
 
 
 @pytest.mark.inside  # the server is told to give little at once

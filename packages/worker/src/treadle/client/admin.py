@@ -1,8 +1,10 @@
 """What a client does for the server's upkeep: removal of ended tasks, and webhooks."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from treadle.client.options import seconds
 from treadle.client.requests import Listing, Requester, path_part
 from treadle.wire.ids import GivenId
 from treadle.wire.prune import PruneAnswer
@@ -16,17 +18,22 @@ class Admin(Requester):
     """A part of `Client`. Every method raises `ConnectionFailed` and the server's `ProblemError`."""
 
     async def prune(
-        self, *, older_than: float | None = None, status: Sequence[str] | None = None, dry_run: bool = False
+        self,
+        *,
+        older_than: float | timedelta | None = None,
+        status: str | Sequence[str] | None = None,
+        dry_run: bool = False,
     ) -> PruneAnswer:
         """Remove ended tasks for some seconds, or say what would go; superusers only.
 
-        `older_than` is in seconds since their end; left out, the server's settings say. Ask again until `done`.
+        `older_than` is how long ago they ended, in seconds or a timedelta; left out, the server's settings say.
+        `status` is one or several. Ask again until `done`.
         """
         body: dict[str, Any] = {"dry_run": dry_run}
         if older_than is not None:
-            body["older_than"] = older_than
+            body["older_than"] = seconds(older_than)
         if status is not None:
-            body["status"] = list(status)
+            body["status"] = [status] if isinstance(status, str) else list(status)
         # A removal that is repeated after a lost answer finds nothing twice.
         answer = await self.request("POST", "/v1/prune", body, resend=True, timeout=120)
         return PruneAnswer.model_validate(answer)

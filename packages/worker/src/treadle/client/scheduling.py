@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from treadle.client.options import template
+from treadle.client.options import seconds, template
 from treadle.client.requests import Listing, Requester, path_part, task_of
 from treadle.encryption.fields import opened_schedule
 from treadle.wire.names import GLOBAL
@@ -45,8 +45,8 @@ class Scheduling(Requester):
         payload: Mapping[str, Any] | None = None,
         cron: str | None = None,
         zone: str | None = None,
-        interval: float | None = None,
-        jitter: float = 0,
+        interval: float | timedelta | None = None,
+        jitter: float | timedelta = 0,
         missed: Missed = "late",
         options: "Options | None" = None,
         deadline: float | timedelta | None = None,
@@ -56,15 +56,17 @@ class Scheduling(Requester):
     ) -> ScheduleItem:
         """Make a schedule, or replace the one of this name; what stays the same keeps its next tick.
 
-        `cron` (in `zone`) or `interval` (seconds) says when; `options` are those of each task, `deadline` is how long
-        after its tick it is of use. The payload of an encrypted job is checked and sealed here, as in `submit_raw`.
+        `cron` (in `zone`) or `interval` says when; `options` are those of each task, `deadline` is how long after its
+        tick it is of use. Durations are seconds or timedeltas. The payload of an encrypted job is checked and sealed
+        here, as in `submit_raw`.
         Raises `InvalidArguments` for options that are one task's alone.
         """
         if payload is not None or self.sealer.has_codec:
             payload = await self._wanted_by(job, room, payload or {}, of=None)
-        given = dict(zip(_OF_EACH, (payload, cron, zone, interval, paused, content_hash, if_version), strict=True))
+        every = seconds(interval)
+        given = dict(zip(_OF_EACH, (payload, cron, zone, every, paused, content_hash, if_version), strict=True))
         body = template(options, deadline)
-        body |= {"job": job, "jitter": jitter, "missed": missed}
+        body |= {"job": job, "jitter": seconds(jitter), "missed": missed}
         body |= {name: value for name, value in given.items() if value is not None}
         return self._schedule_of(await self.request("PUT", schedule_path(room, name), body))
 
