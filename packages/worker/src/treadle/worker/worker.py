@@ -20,6 +20,7 @@ from treadle.tasks.registry import by_name
 from treadle.transport.bearer import bearer_of
 from treadle.values import brief
 from treadle.variables import untold
+from treadle.wire.values import fault
 from treadle.worker.config import Lifespan, WorkerConfig
 from treadle.worker.middleware import Middleware, checked
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from treadle.settings import Settings
 
 log = logging.getLogger("treadle.worker")
+
+_LONGEST_NAME = 255
 
 _LOOP_STOPPED = "Event loop stopped before Future completed."
 """What asyncio and uvloop say of a loop that was stopped from within."""
@@ -79,6 +82,7 @@ class Worker:
         if grace is None or grace < 0:
             raise ValueError(f"drain_grace is a time in seconds, or a timedelta, 0 or more, not {brief(drain_grace)}")
         _check(concurrency, min_concurrency, prefetch)
+        _check_texts({"name": name, "group": group, "pool": pool})
         for task in named.values():
             if task.isolation == "process":
                 from treadle.isolation.processes import origin_of
@@ -201,6 +205,15 @@ def _check_keys(tasks: Iterable[Task[..., Any]], sealer: Sealer) -> None:
             raise NoCodec(
                 f"{task.full_name} is encrypted, and the worker has no keys: Worker(codec=…), or set"
                 " TREADLE_ENCRYPTION_KEYS"
+            )
+
+
+def _check_texts(given: dict[str, object]) -> None:
+    """Raise `ValueError` for what no server keeps."""
+    for what, value in given.items():
+        if value and not (isinstance(value, str) and len(value) <= _LONGEST_NAME and fault(value) is None):
+            raise ValueError(
+                f"{what} is a text of up to {_LONGEST_NAME} characters of valid Unicode without NUL, not {brief(value)}"
             )
 
 
