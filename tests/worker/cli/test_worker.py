@@ -88,3 +88,20 @@ def test_a_module_that_ends_its_process_does_not_end_the_worker_without_a_word(
 
     assert (done.exit_code, started) == (1, [])
     assert f"own_tasks called sys.exit when it was imported ({said})" in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--concurrency", "2", "--min-concurrency", "3"], "min_concurrency is from 0 to the concurrency of 2, not 3"),
+        (["--drain-grace", "nan"], "drain_grace is a time in seconds, or a timedelta, 0 or more, not nan"),
+    ],
+)
+@pytest.mark.usefixtures("started")
+def test_numbers_that_do_not_fit_are_told_in_a_sentence(tmp_path: Path, options: list[str], message: str) -> None:
+    """It ended with a traceback."""
+    (tmp_path / "calm_tasks.py").write_text(MODULE)
+
+    done = CliRunner().invoke(worker, ["calm_tasks", *options], catch_exceptions=False)
+
+    assert (done.exit_code, f"Error: {message}" in done.output) == (2, True)

@@ -51,6 +51,7 @@ def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
     own, and its collector of cycles looks less often than Python's does by itself, unless MODULE sets that.
     """
     from treadle import logs
+    from treadle.errors import TreadleError
     from treadle.settings import Settings
     from treadle.worker.worker import Worker
 
@@ -59,7 +60,14 @@ def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
     tasks = load(modules)
     gc.freeze()  # what was imported is there to stay: no collection need look through it
     say(f"Tasks: {_named([task.full_name for task in tasks])}")
-    Worker(tasks, **options).run()
+    try:
+        made = Worker(tasks, **options)
+    except TreadleError:
+        raise
+    except ValueError as error:
+        # Of numbers that fit each by itself.
+        raise click.UsageError(str(error)) from None
+    made.run()
 
 
 def _named(names: list[str]) -> str:

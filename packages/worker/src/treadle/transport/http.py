@@ -288,6 +288,6 @@ def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     given = {name: value for name, value in params.items() if value is not None}
     for name, value in given.items():
-        for item in value if isinstance(value, list) else [value]:
+        for item in value if isinstance(value, list | tuple) else [value]:
             plain_text(str(item), name)
     return given
