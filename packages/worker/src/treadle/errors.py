@@ -320,7 +320,7 @@ class TooManyRequests(ProblemError):
 
 
 class RouteNotFound(ProblemError):
-    """The server has no such route: another program, or an older version."""
+    """The server has no such route: another program, or an older version. Or it has no such token."""
 
     name = "not-found"
 

@@ -169,7 +169,7 @@ class Queries(Requester):
         return NewToken.model_validate(await self.request("POST", "/v1/tokens", body))
 
     async def revoke_token(self, token_id: GivenId) -> None:
-        """Revoke a token, by its id; superusers only."""
+        """Revoke a token, by its id; superusers only. Raises `RouteNotFound` when there is none of this id."""
         await self.request("DELETE", f"/v1/tokens/{path_part(token_id)}")
 
     async def rotate_keys(self, *, revoke: bool = False) -> SigningKeys:

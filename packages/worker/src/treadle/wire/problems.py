@@ -129,7 +129,7 @@ _TYPES = (
     ProblemType(
         "too-many-requests", 429, "Too many requests", "The server is busy; try again after Retry-After seconds."
     ),
-    ProblemType("not-found", 404, "Not found", "There is no such route."),
+    ProblemType("not-found", 404, "Not found", "There is no such route, or no such token."),
     ProblemType(
         "method-not-allowed", 405, "Method not allowed", "The route exists, with other methods; Allow lists them."
     ),
