@@ -28,11 +28,20 @@ async def get(call: Call) -> Response:
     return answer(await shown_flow(call.ctx, call.principal, flow_id_of(call.path("flow_id"))))
 
 
+_DONE = {
+    "cancel": "Cancel the tasks of a flow that have not ended",
+    "pause": "Pause the tasks of a flow that wait or run",
+    "resume": "Let the paused tasks of a flow go on",
+    "rerun-failed": "Run the failed tasks of a flow again, and put back what was cancelled because of them",
+}
+"""What each verb does, as the OpenAPI document says."""
+
+
 def verb(name: str) -> Callable[[Call], Awaitable[Response]]:
     """Return the handler of one verb."""
 
     async def handler(call: Call) -> Response:
         return answer(await act_on_flow(call.ctx, call.principal, flow_id_of(call.path("flow_id")), name))
 
-    handler.__doc__ = f"{name.capitalize()} the tasks of a flow that it is for, each with its own answer."
+    handler.__doc__ = f"{_DONE[name]}; each has its own answer."
     return handler
