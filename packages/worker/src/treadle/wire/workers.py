@@ -123,7 +123,7 @@ class WorkerItem(Model):
 
 
 class HeartbeatAnswer(WorkerItem):
-    """What the worker must do now."""
+    """What the worker must do now. Of what it holds, `running` and `used` are what the beat has renewed."""
 
     cancel: list[RunName] = Field(default_factory=list)
     """Runs whose task was cancelled or taken away while the code still runs: stop it."""
