@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from sqlalchemy.pool import NullPool
 from tests.store import histories
 from tests.store.schemas import Schema, schema_of
 from treadle_server.cli import migrate
-from treadle_server.store import migrations
+from treadle_server.store import migrations, store
 from treadle_server.store.connections import parse_url
 from treadle_server.store.migrations import HEAD, REVISIONS, config_for
 from treadle_server.store.postgres.exclusive import KEY
@@ -197,3 +198,19 @@ def test_migrate_leaves_a_file_alone_that_a_server_has(tmp_path) -> None:
     assert told.exit_code == 1
     assert "another server uses" in told.output
     assert not (tmp_path / "old.db").stat().st_size
+
+
+def test_migrate_says_how_far_it_is(tmp_path, monkeypatch) -> None:
+    """A million tasks take a minute, of which nothing was said until it was over."""
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+
+    def upgrade(connection: sa.Connection) -> None:
+        migrations.upgrade(connection)
+        logging.getLogger("treadle_server.store.migrations").info("column %d of %d leaves the table of tasks", 3, 14)
+
+    monkeypatch.setattr(store, "upgrade", upgrade)
+    told = CliRunner().invoke(migrate, ["--database-url", url, "--data-dir", str(tmp_path)])
+
+    assert told.exit_code == 0
+    assert "column 3 of 14 leaves the table of tasks" in told.stderr
+    assert told.stdout == "The database is up to date.\n"

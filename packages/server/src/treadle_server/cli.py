@@ -212,11 +212,12 @@ def migrate(**options: Any) -> None:
     """Bring the database's schema up to date; a server does so too when it starts."""
     import asyncio
 
+    from treadle_server import log
     from treadle_server.errors import TreadleError
 
     settings = _settings(**options)
     try:
-        with _all_private():
+        with _all_private(), log.told(settings.log_format):
             asyncio.run(_migrate(settings.database_url))
     except TreadleError as error:
         raise click.ClickException(error.detail) from None

@@ -10,7 +10,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 
@@ -140,3 +141,19 @@ def begin(style: Style = "console") -> None:
     logging.basicConfig(level=logging.INFO, handlers=[Folding(target)])
     for chatty in ("alembic", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+@contextmanager
+def told(style: Style = "console") -> Iterator[None]:
+    """Write what the server's code logs meanwhile to standard error: how far a command is that may take minutes."""
+    target = logging.StreamHandler()
+    target.setFormatter(formatter(style))
+    ours = logging.getLogger(__package__)
+    before = ours.level
+    ours.addHandler(target)
+    ours.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        ours.setLevel(before)
+        ours.removeHandler(target)
