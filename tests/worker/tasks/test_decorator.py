@@ -332,6 +332,8 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
         (lambda _: Every(5, deadline=math.nan), "deadline=nan of a schedule is a duration"),
         (lambda made: Worker([made], drain_grace=math.nan), "0 or more, not nan"),
         (group, r"of task.bind\(…\) or a chain, not"),
+        (lambda made: group([made.bind(), made.bind()]), r"or a chain, not \[.*; write \* before several of them"),
+        (lambda made: group(made.bind() for _ in "ab"), "write \\* before several of them"),
     ],
 )
 def test_what_is_misused_is_said_in_a_sentence(wrong: Any, message: str) -> None:

@@ -1,6 +1,6 @@
 """Chains and groups: flows of the two usual shapes, without a flow to name."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 from treadle.client.bound import Bound
@@ -8,6 +8,7 @@ from treadle.client.handle import TaskHandle
 from treadle.errors import InvalidArguments
 from treadle.tasks.definition import Configured, Task
 from treadle.tasks.flows import Flow
+from treadle.values import brief
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
@@ -134,11 +135,14 @@ def chain(first: Any, /, *then: Any) -> Chain[Any]:
     _check_first(first, "a chain begins with", Chain, Group)
     for one in then:
         if not isinstance(one, Task | Configured):
-            raise InvalidArguments(f"a chain goes on with tasks, or task.with_options(…), not {one!r}")
+            raise InvalidArguments(f"a chain goes on with tasks, or task.with_options(…), not {brief(one)}")
     return Chain(first, then)
 
 
 def _check_first(first: object, what: str, *kinds: type) -> None:
     if not isinstance(first, (Bound, *kinds)):
         wanted = "task.bind(…), a chain or a group" if Group in kinds else "task.bind(…) or a chain"
-        raise InvalidArguments(f"{what} {wanted}, not {first!r}")
+        several = (
+            "" if isinstance(first, str) or not isinstance(first, Iterable) else "; write * before several of them"
+        )
+        raise InvalidArguments(f"{what} {wanted}, not {brief(first)}{several}")
