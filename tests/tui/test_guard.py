@@ -10,6 +10,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -35,7 +36,8 @@ sys.exit(guarded(show))
 class Terminal:
     """A terminal with the dashboard in it, as a shell would start it."""
 
-    def __init__(self, home: Path, *command: str) -> None:
+    def __init__(self, home: Path, *command: str, has_jobs: bool = False) -> None:
+        """`has_jobs` says whether it is a shell's job, or all that there is in its session."""
         self.parent, self._child = pty.openpty()
         termios.tcsetwinsize(self.parent, (30, 100))
         self.before = termios.tcgetattr(self._child)
@@ -46,7 +48,8 @@ class Terminal:
             stdout=self._child,
             stderr=self._child,
             env=environment,
-            start_new_session=True,
+            start_new_session=not has_jobs,
+            process_group=0 if has_jobs else None,
         )
         self.seen = b""
 
@@ -118,16 +121,23 @@ class Terminal:
         os.close(self._child)
 
 
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
+@contextmanager
+def opened(home: Path, *, has_jobs: bool = False) -> Iterator[Terminal]:
     """`treadle watch` on a port where nobody answers."""
     command = "from treadle.cli import main; main()"
-    shown = Terminal(tmp_path, "-c", command, "watch", "--url", "http://127.0.0.1:9")
+    shown = Terminal(home, "-c", command, "watch", "--url", "http://127.0.0.1:9", has_jobs=has_jobs)
     try:
         shown.until(b"No server")
         yield shown
     finally:
         shown.close()
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    """The dashboard alone in its session."""
+    with opened(tmp_path) as shown:
+        yield shown
 
 
 @pytest.mark.parametrize(
@@ -242,6 +252,28 @@ def test_a_stopped_dashboard_stops_its_parent_and_goes_on_with_it(terminal: Term
 
     assert terminal.ended() == 0
     assert terminal.is_sane
+
+
+def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(tmp_path: Path) -> None:
+    with opened(tmp_path, has_jobs=True) as terminal:
+        shell = psutil.Process(terminal.process.pid)
+        os.write(terminal.parent, b"\x1a")
+        terminal.until_stopped(shell)
+        assert terminal.is_sane
+
+        terminal.seen = b""
+        shell.resume()
+        terminal.until(SCREEN)
+        os.write(terminal.parent, b"q")
+
+        assert terminal.ended() == 0
+        assert terminal.is_sane
+
+
+def test_ctrl_z_without_a_shell_says_that_nobody_could_wake_the_dashboard(terminal: Terminal) -> None:
+    os.write(terminal.parent, b"\x1a")
+
+    terminal.until(b"no shell waits behind the dashboard")
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTSTP])

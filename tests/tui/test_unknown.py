@@ -12,6 +12,7 @@ from treadle_server.testing import serve
 from treadle_tui.core.live.feed import Lost
 from treadle_tui.core.live.link import SessionLink
 from treadle_tui.core.state.model import Model
+from treadle_tui.screens.main import Main
 
 
 async def gone_for(stage: Stage, seconds: int) -> None:
@@ -72,6 +73,21 @@ async def test_7_how_many_tasks_another_queue_or_filter_has_is_not_known(
         await stage.settle()
         title = line_of(stage, "2 Tasks").split("─ 2 Tasks")[1]
         assert title.split()[1] != "?"
+
+
+async def test_7_how_many_tasks_there_are_is_what_was_told_last_until_a_server_that_is_back_tells_more(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        main = stage.app.screen
+        assert isinstance(main, Main)
+        known = main._list.title(0, everything=None, ascii_only=False)
+
+        # As once it is there again, and the list's first rows are still to come.
+        stage.app.model.tasks.expect("next")
+
+        assert known[2].text.strip() not in {"", "?"}
+        assert main._list.title(0, everything=None, ascii_only=False) == known
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,11 @@ def is_on_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
+def has_shell() -> bool:
+    """Return whether a shell with jobs began this process: it has a group of its own there, which can be woken."""
+    return hasattr(os, "getsid") and os.getpgrp() != os.getsid(0)
+
+
 def guarded(show: Callable[[], int]) -> int:
     """Run `show` in a child that is watched, and return its exit code; 128 and the signal's number when one ended it.
 

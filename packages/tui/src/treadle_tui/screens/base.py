@@ -7,6 +7,7 @@ from textual.app import ComposeResult
 from textual.widget import Widget
 from textual.widgets import Input
 
+from treadle_tui import guard
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.draw.wrapping import shortened
@@ -186,6 +187,13 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
     def act_quit(self) -> None:
         """Leave."""
         self.app.exit()
+
+    def act_suspend(self) -> None:
+        """Leave the terminal to the shell until that wakes the dashboard; without a shell nobody ever would."""
+        if guard.has_shell():
+            self.app.action_suspend_process()
+        else:
+            self.tell(Report("no shell waits behind the dashboard, which could wake it again: q leaves it", ok=False))
 
     def act_filter(self) -> None:
         """Filter the tasks, from wherever one is."""

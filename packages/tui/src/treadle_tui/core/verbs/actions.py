@@ -252,6 +252,15 @@ ACTIONS: tuple[Action, ...] = (
         replay=True,
     ),
     Action("help", "question_mark", "help", "Show every key.", on("everywhere")),
+    Action(
+        "suspend",
+        "ctrl+z",
+        "to the shell",
+        "Go to the shell; its fg brings the dashboard back.",
+        on("everywhere"),
+        footer=False,
+        local=True,
+    ),
     Action("quit", "q,ctrl+q", "quit", "Leave the dashboard; tasks and workers go on.", on("everywhere"), footer=False),
 )
 """Every action, in the order of the footer and the help."""

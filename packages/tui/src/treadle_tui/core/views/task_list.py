@@ -170,7 +170,7 @@ class TaskList:
             name = "all queues" if query.several_jobs else query.job or ""
             table = self._model.tasks
             # Of another queue or filter nothing is known before the server has told of it.
-            is_known = table.ready or query.want() is None
+            is_known = table.known_at is not None or query.want() is None
             count = total(self.rows.total, capped=table.total_is_capped) if is_known else UNKNOWN
             of_all = "" if everything is None else f" of {everything:,}"
             spans += [Span(f"  {clean(name, ascii_only=ascii_only)}", "bold"), Span(f"  {count}{of_all}", "dim")]
