@@ -1,4 +1,4 @@
-"""The box of what wants a look: names are cut before what is wrong with them is, and nothing that a terminal obeys."""
+"""The bar on top and its boxes: what is not known is said to be, names are cut, and nothing that a terminal obeys."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from treadle_tui.core.draw.glyphs import ASCII, UNICODE, Glyphs
 from treadle_tui.core.draw.text import fit, plain
 from treadle_tui.core.state.attention import Alert
 from treadle_tui.core.state.model import Model
-from treadle_tui.core.views.status_bar import attention_lines
+from treadle_tui.core.views.status_bar import attention_lines, now_lines, tiny_line, top_line
 
 CELLS = 36
 """What the box has inside its frame, but on broad screens."""
@@ -44,3 +44,18 @@ def test_10_where_something_failed_is_told_without_what_a_terminal_obeys(
     assert "1 failed, " in line
     assert not {"\x1b", "\x07", "\u202e"} & set(line)
     assert line.isascii() or glyphs is UNICODE
+
+
+def test_7_what_no_server_has_told_of_yet_is_not_known_and_not_0() -> None:
+    model = Model(FrozenClock())
+
+    whole, folded = (
+        plain(top_line(model, 100, UNICODE, server_name="local", read_only=False, folded=folded))
+        for folded in (False, True)
+    )
+    tiny, now = plain(tiny_line(model, UNICODE)), "\n".join(map(plain, now_lines(model)))
+
+    assert "? queues  ? workers" in whole
+    assert "? pending  ?/? run  ? wkr" in folded
+    assert "? pend ?/? run ? wkr" in tiny
+    assert not [line for line in (whole.rpartition(" ? ")[0], tiny, now) if "0" in line]

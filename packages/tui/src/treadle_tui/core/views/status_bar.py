@@ -45,14 +45,15 @@ def top_line(
         (_link(model.link, glyphs, replay=replay),),
         (Span(_access(model.link, read_only=read_only), "hold" if read_only else "dim"),),
     ]
-    counts: list[Spans] = [(Span(f" {totals.queues} queue{'' if totals.queues == 1 else 's'}"),)]
+    queues = str(totals.queues) if model.jobs.generation else UNKNOWN
+    counts: list[Spans] = [(Span(f" {queues} queue{'' if queues == '1' else 's'}"),)]
     if folded:
         counts = [
-            (Span(f"{number(totals.pending, cells=6)}", "bold"), Span(" pending", "dim")),
-            (Span(f"{number(totals.running, cells=5)}/{_slots(model, totals)}", "run"), Span(" run", "dim")),
+            (Span(_of_queues(model, totals.pending), "bold"), Span(" pending", "dim")),
+            (Span(f"{_of_queues(model, totals.running, cells=5)}/{_slots(model, totals)}", "run"), Span(" run", "dim")),
         ]
     word = "wkr" if folded else "worker" if totals.workers == 1 else "workers"
-    serving: Spans = (Span(f"{_serving(model, totals)}/{totals.workers} {word}"),)
+    serving: Spans = (Span(f"{_serving(model, totals)} {word}"),)
     counts.append(serving)
     if alerts:
         worst: Tone = "bad" if alerts[0].severity == "bad" else "warn"
@@ -75,11 +76,19 @@ def top_line(
 
 def _slots(model: Model, totals: Totals) -> str:
     """Return how many tasks could run: not known while nobody says which workers live."""
-    return number(totals.slots, cells=5) if model.link.live else UNKNOWN
+    return number(totals.slots, cells=5) if model.link.live and model.workers.generation else UNKNOWN
 
 
 def _serving(model: Model, totals: Totals) -> str:
-    return str(totals.workers_serving) if model.link.live else UNKNOWN
+    """Return how many of all workers serve; before the server has told of any, that is not known."""
+    if not model.workers.generation:
+        return UNKNOWN
+    return f"{totals.workers_serving if model.link.live else UNKNOWN}/{totals.workers}"
+
+
+def _of_queues(model: Model, count: int, *, cells: int = 6) -> str:
+    """Return a sum over all queues; before the server has told of any, that is not known."""
+    return number(count, cells=cells) if model.jobs.generation else UNKNOWN
 
 
 def _access(link: LinkState, *, read_only: bool) -> str:
@@ -139,18 +148,18 @@ def now_lines(model: Model) -> list[Spans]:
     return [
         (
             Span("pending ", "dim"),
-            Span(f"{number(totals.pending, cells=6):>6} ", "bold"),
+            Span(f"{_of_queues(model, totals.pending):>6} ", "bold"),
             Span(signed(model.growth()) if model.link.live else "", "dim"),
         ),
         (
             Span("running ", "dim"),
-            Span(f"{number(totals.running, cells=6):>6}", "run"),
+            Span(f"{_of_queues(model, totals.running):>6}", "run"),
             Span(f" / {_slots(model, totals)}", "dim"),
         ),
         (
             Span("waiting ", "dim"),
-            Span(f"{number(totals.scheduled, cells=6):>6}"),
-            Span(f"  held {number(totals.held, cells=4)}", "hold" if totals.held else "dim"),
+            Span(f"{_of_queues(model, totals.scheduled):>6}"),
+            Span(f"  held {_of_queues(model, totals.held, cells=4)}", "hold" if totals.held else "dim"),
         ),
     ]
 
@@ -199,7 +208,9 @@ def tiny_line(model: Model, glyphs: Glyphs, *, replay: bool = False) -> Spans:
     link = _link(model.link, glyphs, replay=replay)
     return (
         Span(f"{link.text.split(' ')[0]} ", link.tone),
-        Span(f"{number(totals.pending, cells=6)} pend {number(totals.running, cells=6)}/{_slots(model, totals)} run"),
-        Span(f" {_serving(model, totals)}/{totals.workers} wkr"),
+        Span(
+            f"{_of_queues(model, totals.pending)} pend {_of_queues(model, totals.running)}/{_slots(model, totals)} run"
+        ),
+        Span(f" {_serving(model, totals)} wkr"),
         Span(warning, "bad"),
     )
