@@ -9,7 +9,12 @@ from treadle_tui.widgets.tab_bar import Tab, TabBar
 
 @pytest.mark.parametrize(("spare", "active", "counted"), [(0, "runs", True), (-1, "runs", False), (0, "last", True)])
 async def test_names_that_just_fit_are_whole(
-    server: MockServer, clock: FrozenClock, spare: int, active: str, counted: bool
+    server: MockServer,
+    clock: FrozenClock,
+    monkeypatch: pytest.MonkeyPatch,
+    spare: int,
+    active: str,
+    counted: bool,
 ) -> None:
     async with staged(server, clock, size=(100, 30)) as stage:
         await stage.press("2", "enter")
@@ -18,7 +23,10 @@ async def test_names_that_just_fit_are_whole(
         taken = len("  Runs 4  Err 2 ") + (1 if active == "runs" else 2)
         last = "e" * (bar.size.width - taken - spare)
 
-        bar.show_tabs([Tab("runs", "Runs", "4"), Tab("error", "Err", "2"), Tab("last", last)], active)
+        show = bar.show_tabs
+        # What comes of the task meanwhile would show its own.
+        monkeypatch.setattr(bar, "show_tabs", lambda *_given: None)
+        show([Tab("runs", "Runs", "4"), Tab("error", "Err", "2"), Tab("last", last)], active)
         await stage.settle()
 
         line = next(line for line in stage.lines() if "Runs" in line and "eeee" in line)
