@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES
 from treadle.wire.status import Status
 from treadle.wire.steps import LONGEST_WAIT
 from treadle_server.domain.jobs import OnRestart
@@ -44,7 +45,7 @@ NotNegative = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
 OfTask = Annotated[float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)]
 """A duration that a submit may say too, and so no longer than one."""
 PositiveOfTask = Annotated[OfTask, Field(gt=0)]
-Budget = Annotated[int, Field(ge=0, le=1_000_000)]
+Budget = Annotated[int, Field(ge=0, le=MOST_TRIES)]
 """Retries or requeues, as many as a submit may say."""
 Host = Annotated[str, Field(min_length=1)]
 UserPath = Annotated[Path, AfterValidator(lambda path: Path(os.path.expanduser(path)))]  # noqa: PTH111 - it raises never
@@ -151,10 +152,10 @@ class Settings(BaseSettings):
     retry_base: OfTask = 5
     """The delay of the first retry, in seconds."""
 
-    retry_multiplier: Annotated[float, Field(ge=1, le=100)] = 2
+    retry_multiplier: Annotated[float, Field(ge=1, le=MOST_MULTIPLIER)] = 2
     """By how much each further retry waits longer."""
 
-    retry_randomization: Annotated[float, Field(ge=0, le=10)] = 0
+    retry_randomization: Annotated[float, Field(ge=0, le=MOST_RANDOMIZATION)] = 0
     """The share by which a retry's delay may be longer at random."""
 
     lease_seconds: PositiveOfTask = 60

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_va
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from treadle.errors import TreadleError
+from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES
 from treadle.wire.names import parse_room
 from treadle.wire.reasons import reason
 from treadle.wire.steps import LONGEST_WAIT
@@ -38,7 +39,7 @@ UserPath = Annotated[Path, AfterValidator(lambda path: Path(os.path.expanduser(p
 """A path that may begin with `~`, which no shell has replaced in a file of variables."""
 
 
-Budget = Annotated[int, Field(ge=0, le=1_000_000)]
+Budget = Annotated[int, Field(ge=0, le=MOST_TRIES)]
 """Retries or requeues, as many as the server takes."""
 
 
@@ -81,9 +82,9 @@ class Settings(BaseSettings):
     """How often a task is put back after its worker was lost."""
     retry_base: Annotated[float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)] = 5.0
     """Seconds before the first retry."""
-    retry_multiplier: Annotated[float, Field(ge=1, le=100)] = 2.0
+    retry_multiplier: Annotated[float, Field(ge=1, le=MOST_MULTIPLIER)] = 2.0
     """By how much each further delay is longer."""
-    retry_randomization: Annotated[float, Field(ge=0, le=10)] = 0.0
+    retry_randomization: Annotated[float, Field(ge=0, le=MOST_RANDOMIZATION)] = 0.0
     """The share of the delay that is added at random, at most."""
     timeout: Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)] | None = None
     """Seconds that a run may take; left out, as long as it wants."""

@@ -33,7 +33,10 @@ def _kept(value: Any) -> Any:
     return value
 
 
-Text = Annotated[str, StringConstraints(max_length=255, min_length=1), AfterValidator(_no_nul)]
+LONGEST_TEXT = 255
+"""Characters of a short text: a name, a group, a pool."""
+
+Text = Annotated[str, StringConstraints(max_length=LONGEST_TEXT, min_length=1), AfterValidator(_no_nul)]
 """A short text of 1 to 255 characters without NUL."""
 
 Origin = Annotated[str, StringConstraints(max_length=MOST_ORIGIN, min_length=1), AfterValidator(_no_nul)]
@@ -59,7 +62,11 @@ Priority = Annotated[int, Field(strict=True, ge=-1_000_000, le=1_000_000)]
 Weight = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 """How much of a worker's concurrency a task takes."""
 
-Budget = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
+MOST_TRIES = 1_000_000
+MOST_MULTIPLIER, MOST_RANDOMIZATION = 100, 10
+"""By how much a retry's delay may be longer than the one before, and at random."""
+
+Budget = Annotated[int, Field(strict=True, ge=0, le=MOST_TRIES)]
 """How many retries or requeues are allowed."""
 
 Amount = Annotated[float, Field(strict=True, ge=0, le=1e15, allow_inf_nan=False)]

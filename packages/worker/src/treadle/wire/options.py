@@ -15,6 +15,8 @@ from typing import Annotated, Any, Generic, Literal, Never, TypeAlias, TypedDict
 from pydantic import BaseModel, Field
 
 from treadle.wire.fields import (
+    MOST_MULTIPLIER,
+    MOST_RANDOMIZATION,
     Amount,
     Budget,
     GivenInstant,
@@ -66,11 +68,11 @@ class TaskOptions(Request):
     ] = None
     retry_base: Annotated[Seconds | None, Option(help="seconds before the first retry", default=5.0)] = None
     retry_multiplier: Annotated[
-        Annotated[float, Field(strict=True, ge=1, le=100, allow_inf_nan=False)] | None,
+        Annotated[float, Field(strict=True, ge=1, le=MOST_MULTIPLIER, allow_inf_nan=False)] | None,
         Option(help="by how much each further delay is longer", default=2.0),
     ] = None
     retry_randomization: Annotated[
-        Annotated[float, Field(strict=True, ge=0, le=10, allow_inf_nan=False)] | None,
+        Annotated[float, Field(strict=True, ge=0, le=MOST_RANDOMIZATION, allow_inf_nan=False)] | None,
         Option(help="a share more, at random, at most", default=0.0),
     ] = None
     timeout: Annotated[

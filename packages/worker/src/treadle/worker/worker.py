@@ -20,6 +20,7 @@ from treadle.tasks.registry import by_name
 from treadle.transport.bearer import bearer_of
 from treadle.values import brief
 from treadle.variables import untold
+from treadle.wire.fields import LONGEST_TEXT
 from treadle.wire.values import fault
 from treadle.worker.config import Lifespan, WorkerConfig
 from treadle.worker.middleware import Middleware, checked
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from treadle.settings import Settings
 
 log = logging.getLogger("treadle.worker")
-
-_LONGEST_NAME = 255
 
 _LOOP_STOPPED = "Event loop stopped before Future completed."
 """What asyncio and uvloop say of a loop that was stopped from within."""
@@ -211,9 +210,9 @@ def _check_keys(tasks: Iterable[Task[..., Any]], sealer: Sealer) -> None:
 def _check_texts(given: dict[str, object]) -> None:
     """Raise `ValueError` for what no server keeps."""
     for what, value in given.items():
-        if value and not (isinstance(value, str) and len(value) <= _LONGEST_NAME and fault(value) is None):
+        if value and not (isinstance(value, str) and len(value) <= LONGEST_TEXT and fault(value) is None):
             raise ValueError(
-                f"{what} is a text of up to {_LONGEST_NAME} characters of valid Unicode without NUL, not {brief(value)}"
+                f"{what} is a text of up to {LONGEST_TEXT} characters of valid Unicode without NUL, not {brief(value)}"
             )
 
 
