@@ -127,6 +127,22 @@ def test_what_may_stand_in_a_query_several_times_is_a_list_and_headers_are_told(
         assert header in {one["name"] for one in paths[path][method]["parameters"] if one["in"] == "header"}
 
 
+async def test_what_comes_to_no_route_is_answered_as_the_document_says_of_every_one():
+    paths = document(ENDPOINTS)["paths"]
+    async with serve() as served, httpx.AsyncClient(base_url=served.url) as client:
+        answers = [
+            await client.get("/v1/tasks", params={"tag": "a" * 9000}),
+            await client.request("GOT", "/v1/tasks"),
+        ]
+
+    for answer, status in zip(answers, (431, 400), strict=True):
+        assert answer.status_code == status
+        kind = answer.headers["content-type"].partition(";")[0]
+        for path, methods in paths.items():
+            for method, operation in methods.items():
+                assert kind in operation["responses"][str(status)]["content"], (method, path)
+
+
 async def test_the_document_and_the_pages_of_problems_need_no_token():
     async with serve() as served, httpx.AsyncClient(base_url=served.url) as nobody:
         answer = await nobody.get("/v1/openapi.json")

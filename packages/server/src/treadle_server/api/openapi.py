@@ -21,6 +21,9 @@ from treadle_server.api.workers import LONGEST_KEY
 ALWAYS = ("validation-error", "store-unavailable")
 GUARDED = ("unauthorized", "forbidden", "too-many-requests")
 """What every route answers that needs a token: for a wrong one, one with too few scopes, and too many wrong ones."""
+UNREAD = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+          HTTPStatus.SERVICE_UNAVAILABLE)  # fmt: skip
+"""What a connection answers, in plain text, to a request that comes to no route (`serving.connections`)."""
 _SESSION: tuple[type[BaseModel], ...] = (Frame, Hello, Watch, Unwatch, Every, Report)
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 0, "maximum": MOST_PER_PAGE},
@@ -136,4 +139,7 @@ def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
             said["description"] += f"; {kind.title}"
         content = said.setdefault("content", {})
         content["application/problem+json"] = {"schema": schemas[Problem, "serialization"]}
+    for unread in UNREAD:
+        said = found.setdefault(str(int(unread)), {"description": unread.phrase})
+        said.setdefault("content", {})["text/plain"] = {"schema": {"type": "string"}}
     return found
