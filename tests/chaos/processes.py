@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -36,6 +37,17 @@ def free_port() -> int:
             probe.bind(("127.0.0.1", port))
             return port
     raise RuntimeError("every port is taken")
+
+
+_OF_TASKS = re.compile(r"^.* ERROR treadle\.worker: task \S+, run \d+, of .* failed .*\n(?:  .*\n)+", re.MULTILINE)
+"""What a worker logs of a task that raised, with its traceback."""
+
+
+def traceback_in(log: Path) -> str:
+    """Return the first traceback of a log that is no task's own, with what stands around it; empty where is none."""
+    text = _OF_TASKS.sub("", log.read_text(errors="replace"))
+    at = text.find("Traceback (most recent call last)")
+    return "" if at < 0 else text[max(0, at - 500) : at + 3000]
 
 
 class Process:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import pickle
 import random
-import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.chaos.processes import traceback_in
 from tests.clients import PLAIN
 from tests.history.checker import check
 from tests.history.recorder import of_client
@@ -204,15 +204,10 @@ class Storm:
         verdict.need(late <= LEASE + 5, f"after 1 % of the faults it took over {late:.1f} s until a task was done")
 
 
-_OF_TASKS = re.compile(r"^.* ERROR treadle\.worker: task \S+, run \d+, of .* failed .*\n(?:  .*\n)+", re.MULTILINE)
-"""What a worker logs of a task that raised, with its traceback: tasks of a storm do."""
-
-
 def _said_in_logs(here: Site) -> Iterator[str]:
     for name, process in here.processes.items():
-        text = _OF_TASKS.sub("", process.log.read_text(errors="replace"))
-        if (at := text.find("Traceback (most recent call last)")) >= 0:
-            yield f"{name} wrote {text.count('Traceback (most')} tracebacks: …{text[max(0, at - 500) : at + 3000]}"
+        if found := traceback_in(process.log):
+            yield f"{name} wrote a traceback: …{found}"
 
 
 async def storm(

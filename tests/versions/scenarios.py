@@ -45,7 +45,7 @@ async def upgraded(directory: Path, url: str, old: Version, new: Version, second
         server = site.add_server()
         await site.serve(old, server)
         workers = [site.work(old, f"worker-{n}") for n in range(2)]
-        clients = [site.ask(one, f"client-{one.head}", seconds, seed) for one in (old, new)]
+        clients = [site.ask(one, f"client-{name}", seconds, seed) for name, one in (("old", old), ("new", new))]
         await site.ready(*clients)
         await asyncio.sleep(seconds / 3)
         began = time.monotonic()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.chaos.processes import Process, ServerProcess, WorkerProcess
+from tests.chaos.processes import Process, ServerProcess, WorkerProcess, traceback_in
 from tests.clients import PLAIN
 from tests.history.checker import check
 from tests.history.records import History, marks_in
@@ -122,12 +122,9 @@ class Site:
 
     def judged(self) -> list[str]:
         """Return everything that is not as it must be."""
-        found = [str(one) for one in check(self.history)]
-        for log in self.logs:
-            text = log.read_text(errors="replace")
-            if (at := text.find("Traceback (most recent call last)")) >= 0:
-                found.append(f"{log.name} has a traceback: …{text[max(0, at - 300) : at + 2500]}")
-        return found
+        tracebacks = {log.name: traceback_in(log) for log in self.logs}
+        told = [f"{name} has a traceback: …{found}" for name, found in tracebacks.items() if found]
+        return [*map(str, check(self.history)), *told]
 
 
 @asynccontextmanager
