@@ -55,7 +55,7 @@ class Prepared:
         What `is_apart` reads nothing that PostgreSQL's transaction may have postponed.
         """
         self.statement = statement
-        self._postgres = statement if postgres is None else postgres
+        self.postgres = statement if postgres is None else postgres
         self._is_apart = is_apart
         self._compiled: dict[Dialect, _Compiled] = {}
 
@@ -82,7 +82,7 @@ class Prepared:
         found = self._compiled.get(dialect)
         if found is None:
             spoken: Any = sqlite.dialect() if dialect == "sqlite" else asyncpg.dialect()  # type: ignore[no-untyped-call]
-            compiled = (self.statement if dialect == "sqlite" else self._postgres).compile(dialect=spoken)
+            compiled = (self.statement if dialect == "sqlite" else self.postgres).compile(dialect=spoken)
             processes = {
                 name: partial(parameter.type.process_bind_param, dialect=spoken)
                 for parameter, name in compiled.bind_names.items()
