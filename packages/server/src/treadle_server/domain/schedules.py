@@ -62,11 +62,12 @@ class Schedule(Content):
     version: int = 1
     """Counts what people and code change, not the ticks."""
     skipped_at: datetime | None = None
-    """The last tick that made no task: an open one held its unique key, or its limits could not be counted against."""
+    """The last tick that made no task: an open one held its unique key, its limits could not be counted against, or its
+    zone was not known."""
     skipped_for: TaskId | None = None
     """The task that held the key."""
     skipped_why: str | None = None
-    """What was wrong with its limits."""
+    """What was wrong with its limits, or its zone."""
 
     def is_due(self, now: datetime) -> bool:
         """Return whether its tick has come."""
@@ -85,8 +86,13 @@ class Schedule(Content):
         self.next_at = self.tick_after(now if self.next_at is None else max(now, self.next_at))
 
     def has_missed(self, now: datetime) -> bool:
-        """Return whether the tick that is due was missed: found a minute late, or with the following one."""
+        """Return whether the tick that is due was missed: found a minute late, or with the following one.
+
+        What is due though it is no tick stands for those that were skipped while the zone was not known.
+        """
         assert self.next_at is not None
+        if self.skipped_why is not None and self.tick_after(self.next_at - timedelta.resolution) != self.next_at:
+            return True
         following = self.tick_after(self.next_at)
         return now - self.next_at >= MISSED_AFTER or (following is not None and following <= now)
 

@@ -124,11 +124,13 @@ class ScheduleItem(Model):
     last_status: Status | None = None
     """Of that task; null when there is none, or not any more."""
     skipped_at: Instant | None = None
-    """The last tick that made no task: an open one held its unique key, or its limits could not be counted against."""
+    """The last tick that made no task: an open one held its unique key, its limits could not be counted against, or its
+    zone was not known."""
     skipped_for: str | None = None
     """The task that held the key."""
     skipped_why: str | None = None
-    """What was wrong with its limits: one that is gone, is full and rejects, or never takes a task of this weight."""
+    """What was wrong with its limits (one that is gone, is full and rejects, or never takes a task of this weight), or
+    with its zone."""
     stands_still: str | None = None
     """Why no tick makes a task though it is not paused: its owner has no valid token."""
     owner: str

@@ -30,6 +30,9 @@ TAG = "schedule"
 MOST_WHY = 1000
 """Characters of why a tick was skipped."""
 
+LOOK_AGAIN = timedelta(minutes=1)
+"""After how long a schedule in a time zone that is not known is looked at again."""
+
 
 def options_of(schedule: Schedule) -> dict[str, Any]:
     """Return what the schedule says of its tasks, by the names of a submit; the deadline in seconds."""
@@ -104,15 +107,22 @@ def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -
     return task
 
 
-def fire(work: UnitOfWork, schedule: Schedule, *, skips: bool) -> Task | None:
+def fire(work: UnitOfWork, schedule: Schedule, *, is_behind: bool = False) -> Task | None:
     """Use up every tick that has come: return the one task for all of them, or None when they are skipped.
 
-    A tick whose unique key another task holds is skipped too, as one with limits that can't be: the schedule says so.
+    What `is_behind` was missed in any case: it came while the last task was open. A tick whose unique key another task
+    holds is skipped too, as one with limits that can't be, or in a zone that is not known here: the schedule says so.
     """
     tick = schedule.next_at
-    schedule.advance(work.now)
-    holder = key_holder(work, schedule)
-    why = _limits_refused(work, schedule)
+    try:
+        skips = schedule.missed == "skip" and (is_behind or schedule.has_missed(work.now))
+        schedule.advance(work.now)
+        holder = key_holder(work, schedule)
+        why = _limits_refused(work, schedule)
+    except ValidationFailed as error:
+        # It was known when the schedule was set: by a server with other time zones, or before these were changed.
+        schedule.next_at = work.now + LOOK_AGAIN
+        skips, holder, why = False, None, error.detail
     if skips or holder is not None or why is not None:
         if not skips:
             schedule.skipped_at, schedule.skipped_why = tick, why
@@ -151,4 +161,4 @@ def go_on(work: UnitOfWork) -> None:
             # It stands still; the scheduler finds the tick when they have a token again.
             continue
         if work.jobs_by_num[schedule.job_num].deleted_at is None:
-            fire(work, schedule, skips=schedule.missed == "skip")
+            fire(work, schedule, is_behind=True)

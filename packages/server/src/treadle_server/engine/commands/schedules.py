@@ -269,6 +269,6 @@ class FireDue:
         for schedule in work.due_schedules:
             is_due = schedule.is_due(work.now) and not has_open_instance(work, schedule)
             if is_due and work.jobs_by_num[schedule.job_num].deleted_at is None:
-                fire(work, schedule, skips=schedule.missed == "skip" and schedule.has_missed(work.now))
+                fire(work, schedule)
                 dealt += 1
         return dealt
