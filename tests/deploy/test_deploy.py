@@ -194,3 +194,10 @@ def test_the_image_holds_what_is_there_and_runs_as_nobody_s_root() -> None:
     kept = (ROOT / ".dockerignore").read_text().splitlines()
     assert kept[0] == "*"
     assert {f"!{name}" for name in re.findall(r"^COPY (?:--\S+ )?(\w[\w.]*) ", text, re.MULTILINE)} <= set(kept)
+
+
+def test_a_server_has_an_hour_to_migrate_its_database_before_it_is_killed_or_given_up() -> None:
+    probe = _server_container()["startupProbe"]
+
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 3600
+    assert COMPOSE["services"]["server-1"]["healthcheck"]["start_period"] == "1h"

@@ -1,7 +1,7 @@
 """What the store says of a database that fails: in a line, with what to do."""
 
 import sqlite3
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import asyncpg
@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from treadle_server.errors import StoreUnavailable
+from treadle_server.store.connections import READERS
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.store import SqlStore
 
@@ -132,5 +133,22 @@ async def test_a_damaged_file_is_said_to_be_damaged(tmp_path: Path) -> None:
             await reading.execute(text("SELECT * FROM lane_counts"))
     async with store.read() as reading:
         assert (await reading.execute(text("SELECT count(*) FROM tasks"))).scalar_one() == 0
+
+    await store.close()
+
+
+async def test_who_waits_in_vain_for_a_connection_is_told_so_in_plain_words(tmp_path: Path) -> None:
+    """As behind reads that take long, or a database that stands still: it was told of a pool, with a link."""
+    store = SqlStore(f"sqlite:///{tmp_path / 'treadle.db'}")
+    await store.open()
+    pool = store._reader.pool
+    pool._timeout = 0.01  # type: ignore[attr-defined]
+
+    async with AsyncExitStack() as stack:
+        for _ in range(READERS):
+            await stack.enter_async_context(store.read())
+        with pytest.raises(StoreUnavailable, match=r"^the database does not answer \(each connection to it was in use"):
+            async with store.read():
+                pass
 
     await store.close()

@@ -132,6 +132,8 @@ def in_brief(error: BaseException) -> str:
 
     PostgreSQL's details and hints are lines of their own behind it: a log has one for each event.
     """
+    if isinstance(error, PoolTimeout):
+        return "each connection to it was in use for as long as one is waited for"
     cause = getattr(error, "orig", None) or error
     return str(cause).partition("\n")[0] or type(cause).__name__
 
