@@ -53,6 +53,8 @@ class Changes:
     new_schedules: list[Schedule] = field(default_factory=list)
     changed_schedules: dict[str, Schedule] = field(default_factory=dict)
     ticks: list[Tick] = field(default_factory=list)
+    timed_anew: set[str] = field(default_factory=set)
+    """Schedules whose next tick is the first from now on, also where the clock was ahead and it has made a task."""
     freed_targets: set[int] = field(default_factory=set)
     limits: dict[int, Limit] = field(default_factory=dict)
     """Limits that were made or changed."""

@@ -148,6 +148,7 @@ async def _write_steps(work: UnitOfWork) -> None:
 async def _write_schedules(work: UnitOfWork) -> None:
     await stored.insert_schedules(work.tx, work.changes.new_schedules)
     await stored.update_schedules(work.tx, work.changes.changed_schedules.values())
+    await stored.forget_ticks(work.tx, work.changes.timed_anew, work.now)
     await stored.insert_ticks(work.tx, work.changes.ticks)
 
 

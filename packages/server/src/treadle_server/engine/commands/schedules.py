@@ -134,6 +134,7 @@ class SetSchedule(OfSchedule):
         fresh = self._fresh(work, job, known.id)
         fresh.version = known.version + 1
         _overwrite(known, fresh)
+        work.changes.timed_anew.add(known.id)
         work.change_schedule(known)
         return known
 
@@ -164,6 +165,8 @@ class SetSchedule(OfSchedule):
         content = self.content
         is_timed_anew = any(getattr(known, name) != getattr(content, name) for name in _TIMING)
         next_at = _first(content, work.now) if is_timed_anew else known.next_at
+        if is_timed_anew:
+            work.changes.timed_anew.add(known.id)
         for name in (*_PLAIN, *_JSON, "schema_version"):
             setattr(known, name, getattr(content, name))
         known.job_num, known.next_at = job.num, next_at
@@ -195,10 +198,14 @@ def _overwrite(known: Schedule, fresh: Schedule) -> None:
 
 
 def _pause(work: UnitOfWork, schedule: Schedule, *, paused: bool) -> None:
-    """Pause it, or let it go on with the next tick from now: those of the pause are not missed but over."""
+    """Pause it, or let it go on with the next tick from now: those of the pause are not missed but over.
+
+    So does one whose next tick was put off by a clock that was ahead.
+    """
     schedule.paused = paused
-    if not paused and schedule.next_at is not None and schedule.next_at <= work.now:
-        schedule.advance(work.now)
+    if not paused and schedule.next_at is not None:
+        schedule.next_at = schedule.tick_after(work.now)
+        work.changes.timed_anew.add(schedule.id)
 
 
 @dataclass(slots=True, kw_only=True)

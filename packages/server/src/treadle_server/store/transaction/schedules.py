@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import and_, exists, false, or_, select, tuple_
+from sqlalchemy import and_, delete, exists, false, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
@@ -82,6 +82,15 @@ async def insert_schedules(tx: Tx, new: Sequence[Schedule]) -> None:
 async def update_schedules(tx: Tx, changed: Collection[Schedule]) -> None:
     """Write every column of the schedules, which are locked."""
     await update_rows(tx, schedules, SCHEDULE_FIELDS, changed, key="id")
+
+
+async def forget_ticks(tx: Tx, ids: Collection[str], now: datetime) -> None:
+    """Let ticks of these schedules come that are still to come, and were made while the clock was ahead."""
+    if ids:
+        statement = delete(schedule_ticks).where(
+            is_among(schedule_ticks.c.schedule_id, "ids"), schedule_ticks.c.tick > now
+        )
+        await tx.connection.execute(statement, {"ids": sorted(ids)})
 
 
 async def insert_ticks(tx: Tx, ticks: Sequence[Tick]) -> None:
