@@ -171,6 +171,20 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     assert "choose another port with --port" in told
 
 
+def test_a_port_of_metrics_that_is_taken_or_an_address_that_is_none_of_this_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The advice was to choose another `--port`, which is that of the tasks."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        monkeypatch.setenv("TREADLE_METRICS_PORT", str(other.getsockname()[1]))
+        taken = refused(tmp_path, "server", "--port", "0")
+    monkeypatch.setenv("TREADLE_METRICS_HOST", "203.0.113.7")
+    absent = refused(tmp_path, "server", "--port", "0")
+
+    assert "choose another port with TREADLE_METRICS_PORT" in taken
+    assert "with TREADLE_METRICS_HOST" in absent
+
+
 @pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid"])
 def test_an_address_that_is_none_of_this_machines(tmp_path: Path, host: str) -> None:
     assert "--host" in refused(tmp_path, "server", "--port", "0", "--host", host)

@@ -40,7 +40,8 @@ async def metrics_port(metrics: Metrics, host: str, port: int) -> AsyncIterator[
         except StoreUnavailable as error:
             return Response(error.detail, 503, media_type="text/plain")
 
-    with contextlib.closing(listen(host, port)) as listener:
+    named = ("TREADLE_METRICS_HOST", "TREADLE_METRICS_PORT")
+    with contextlib.closing(listen(host, port, named=named)) as listener:
         config = uvicorn.Config(
             Starlette(routes=[Route("/metrics", page)]),
             lifespan="off",

@@ -50,8 +50,11 @@ class NotStarted(RuntimeError):
     """The server could not start: its database does not answer, or another server has it."""
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises `PortTaken`, with what to do, when there is another server at the address."""
+def listen(host: str, port: int, *, named: tuple[str, str] = ("--host", "--port")) -> socket.socket:
+    """Return a listening socket; `named` is where its address and its port are chosen.
+
+    Raises `PortTaken`, with what to do, when there is another server at the address.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends without delay only on sockets that say that they are TCP: else each answer takes 40 ms longer.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -61,18 +64,20 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(2048)
     except OSError as error:
         listener.close()
-        raise PortTaken(f"can't listen on {host} port {port}: {error.strerror or error}. {_advice(error)}") from None
+        raise PortTaken(
+            f"can't listen on {host} port {port}: {error.strerror or error}. {_advice(error, *named)}"
+        ) from None
     listener.setblocking(False)
     return listener
 
 
-def _advice(error: OSError) -> str:
+def _advice(error: OSError, address: str, port: str) -> str:
     """Return what to do about an address that can't be listened on."""
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-        return "Choose an address of this machine with --host (127.0.0.1; 0.0.0.0 for all)."
+        return f"Choose an address of this machine with {address} (127.0.0.1; 0.0.0.0 for all)."
     if error.errno == errno.EACCES:
-        return "Ports below 1024 are the system's: choose another with --port, and put a proxy before it."
-    return "Is another server running there? Stop it, or choose another port with --port (0 picks a free one)."
+        return f"Ports below 1024 are the system's: choose another with {port}, and put a proxy before it."
+    return f"Is another server running there? Stop it, or choose another port with {port} (0 picks a free one)."
 
 
 class NoCertificate(OSError):
