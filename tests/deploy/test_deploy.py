@@ -201,3 +201,12 @@ def test_a_server_has_an_hour_to_migrate_its_database_before_it_is_killed_or_giv
 
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 3600
     assert COMPOSE["services"]["server-1"]["healthcheck"]["start_period"] == "1h"
+
+
+def test_the_page_waits_for_what_a_first_start_makes_and_makes_no_backup_that_others_read() -> None:
+    page = (ROOT / "docs/operations.md").read_text()
+
+    assert page.index("until [ -s /var/lib/treadle/token ]") < page.index("$(cat /var/lib/treadle/token)")
+    for name in ("operations", "growing"):
+        text = (ROOT / f"docs/{name}.md").read_text()
+        assert text.count('.backup copy.db"') == text.count("`umask 077; sqlite3 ") == 1
