@@ -129,7 +129,7 @@ def test_a_bad_expression_is_refused_with_its_field_g9_e10(cron: str, said: str)
 
 @pytest.mark.parametrize("zone", ["Europe/Berln", "Europe", "../../etc/passwd", "/etc/localtime", "\x00", "Ünïcode"])
 def test_a_bad_zone_is_refused_g9_e10(zone: str) -> None:
-    with pytest.raises(ValidationFailed, match=r"^zone: .* is no time zone; write one as Europe/Berlin, or UTC$"):
+    with pytest.raises(ValidationFailed, match=r"^zone: .* is no time zone that the server knows; write one as"):
         first_tick("0 0 * * *", zone, None, START)
 
 

@@ -141,7 +141,8 @@ def zone_of(name: str | None) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise _refused("zone", f"{name[:64]!r} is no time zone; write one as Europe/Berlin, or UTC") from None
+        said = f"{name[:64]!r} is no time zone that the server knows; write one as Europe/Berlin, or UTC"
+        raise _refused("zone", f"{said}, or update the tzdata of its machine") from None
 
 
 def first_tick(cron: str | None, zone: str | None, interval_seconds: float | None, now: datetime) -> datetime:
