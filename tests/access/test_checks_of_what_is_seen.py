@@ -177,6 +177,63 @@ async def test_a_workers_jobs_and_runs_are_named_as_far_as_they_are_seen_c8(
     assert (await stranger.get("/v1/workers")).json()["total"] == 0
 
 
+@pytest.mark.parametrize(
+    ("scope", "mine"),
+    [
+        ("queue:worker-id:gpu/*", {"gpu/a", "gpu/b"}),
+        ("queue:worker-id:gpu/a", {"gpu/a"}),
+        ("queue:worker-id:-/b", {"-/b"}),
+        ("queue:worker-id:gp_/*", set()),
+        ("queue:w*", {"gpu/a", "gpu/b", "GPU/a", "-/b"}),
+        ("queue:read:other", set()),
+        ("queue:create-task:lab/*", set()),
+    ],
+)
+async def test_a_users_own_workers_are_seen_with_a_token_that_may_be_them_c8(
+    served: Served, scoped: Scoped, scope: str, mine: set[str]
+) -> None:
+    every, some = await scoped("queue:worker-id:*", "queue:claim-work:*"), await scoped(scope)
+    named = {}
+    for group, name in (("gpu", "a"), ("gpu", "b"), ("GPU", "a"), (None, "b")):
+        made = await every.post("/v1/workers", json={"group": group, "name": name})
+        named[f"{group or '-'}/{name}"] = str(made.json()["id"])
+    wanted = {named[one] for one in mine}
+
+    assert set(await ids(some, "/v1/workers")) == wanted
+    for worker_id in named.values():
+        answer = await some.get(f"/v1/workers/{worker_id}")
+        assert answer.status_code == (200 if worker_id in wanted else 404)
+    async with connected(served, token_of(every)) as all_of_them, connected(served, token_of(some)) as socket:
+        assert {row["id"] for row in (await _rows(all_of_them, "workers"))["rows"]} == set(named.values())
+        assert {row["id"] for row in (await _rows(socket, "workers"))["rows"]} == wanted
+
+
+@pytest.mark.parametrize(
+    ("scope", "is_seen"),
+    [
+        ("queue:create-task:lab/lab:tasks:add", True),
+        ("queue:create-task:lab/*", True),
+        ("queue:create-task:l*", True),
+        ("queue:create-task:lab2/*", False),
+        ("queue:create-task:la/*", False),
+        ("queue:read:other", False),
+        ("queue:worker-id:*", False),
+    ],
+)
+async def test_a_users_own_flow_is_seen_with_a_token_that_may_submit_from_its_room_c8(
+    root: httpx.AsyncClient, served: Served, scoped: Scoped, scope: str, is_seen: bool
+) -> None:
+    await make_room(root)
+    submitter, client = await scoped("queue:create-task:lab/*"), await scoped(scope)
+    options = {"payload": {"n": 1}, "flow_name": "nightly"}
+    flow_id = (await submitter.post("/v1/rooms/lab/tasks/lab:tasks:add", json=options)).json()["flow_id"]
+
+    assert (await client.get(f"/v1/flows/{flow_id}")).status_code == (200 if is_seen else 404)
+    assert (await client.post(f"/v1/flows/{flow_id}/pause")).status_code == (200 if is_seen else 404)
+    async with connected(served, token_of(client)) as socket:
+        assert ("ok" in await socket.ask("get_flow", id=flow_id)) is is_seen
+
+
 async def _rows(socket: Socket, topic: str, **more: Any) -> dict[str, Any]:
     await socket.call("watch", sub=topic, topic=topic, **more)
     return await socket.pushed("snapshot", sub=topic)

@@ -7,6 +7,7 @@ A row is a route, a column is who asks, a cell is what is answered:
 """
 
 import itertools
+import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -47,8 +48,10 @@ CREDENTIALS = {"claim": "run", "other claim": "wrong_run"}
 OF_RUN = {"reports": [{"task_id": "TASK", "run_id": 0, "kind": "progress", "share": 0.5}]}
 ENDED = {"paused", "failed", "cancelled"}
 """States in which no run goes on; what its credential is then good for is shown in test_credentials.py."""
-NARROWED = {"narrowed owner": "owner", "narrowed root": "root"}
-"""Who asks with no more than a reader's scopes, by `Treadle-Authorized-Scopes`: as a reader, in every row."""
+NARROWED = {f"{who} as {column}": (who, column) for who in ("owner", "root") for column in ("reader", "stranger")}
+"""Who asks with no more than another's scopes, by `Treadle-Authorized-Scopes`: as that one, in every row, whoever's the
+task and the worker are.
+"""
 
 
 class Row(NamedTuple):
@@ -452,7 +455,7 @@ async def test_every_route_answers_everybody_as_the_table_says_and_a_refusal_cha
         for route, row in ROUTES.items():
             endpoint = endpoints[route]
             wanted = dict(zip(COLUMNS, row.cells.split(), strict=True))
-            wanted |= {} if endpoint.is_open else dict.fromkeys(NARROWED, wanted["reader"])
+            wanted |= {} if endpoint.is_open else {who: wanted[column] for who, (_, column) in NARROWED.items()}
             found = await _row(site, endpoint, row, wanted)
             if found != wanted:
                 wrong[route] = " ".join(found.values())
@@ -521,9 +524,10 @@ async def _row(site: Site, endpoint: Endpoint, row: Row, wanted: dict[str, str])
 
 
 async def _cell(site: Site, scene: Scene, who: str, row: Row, endpoint: Endpoint) -> str:
-    more = {HEADER: '["queue:read:lab"]'} if who in NARROWED else {}
+    asker, scopes_of = NARROWED.get(who, (who, None))
+    more = {} if scopes_of is None else {HEADER: json.dumps(SCOPES[scopes_of])}
     path, body = scene.filled(endpoint.path), scene.body(row.body)
-    return cell(endpoint, await site.ask(NARROWED.get(who, who), endpoint.method, path, body, **more))
+    return cell(endpoint, await site.ask(asker, endpoint.method, path, body, **more))
 
 
 async def test_every_operation_of_the_socket_answers_everybody_as_the_table_says_g10(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from treadle_server.domain.flows import Flow
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
-from treadle_server.domain.visibility import Visibility
+from treadle_server.domain.visibility import OwnWorkers, Visibility
 from treadle_server.errors import Forbidden, ScheduleNotFound, TaskNotFound, no_job
 
 
@@ -25,20 +25,32 @@ def needs_scope(principal: Principal, scope: str) -> None:
 
 def visibility_of(principal: Principal) -> Visibility | None:
     """Return which rooms are read; None: all."""
-    return None if principal.superuser or principal.scopes is None else _visibility(principal.scopes)
+    return _named(principal, rights.READ)
+
+
+def own_workers(principal: Principal) -> OwnWorkers | None:
+    """Return which workers are the asker's own, as `is_own` says it of one; None: none are."""
+    if principal.run is not None:
+        return None
+    return OwnWorkers(principal.user, _named(principal, rights.WORKER_ID))
+
+
+def _named(principal: Principal, kind: str) -> Visibility | None:
+    """Return what the asker's scopes of a kind name; None: all."""
+    return None if principal.superuser or principal.scopes is None else _named_by(principal.scopes, kind)
 
 
 @lru_cache(maxsize=10_000)
-def _visibility(scopes: frozenset[str]) -> Visibility | None:
-    rooms: set[str] = set()
+def _named_by(scopes: frozenset[str], kind: str) -> Visibility | None:
+    names: set[str] = set()
     prefixes: set[str] = set()
     for scope in scopes:
         start = scope.removesuffix("*")
-        if scope != start and rights.READ.startswith(start):
+        if scope != start and kind.startswith(start):
             return None
-        if scope.startswith(rights.READ):
-            (rooms if scope == start else prefixes).add(start.removeprefix(rights.READ))
-    return Visibility(frozenset(rooms), tuple(sorted(prefixes)))
+        if scope.startswith(kind):
+            (names if scope == start else prefixes).add(start.removeprefix(kind))
+    return Visibility(frozenset(names), tuple(sorted(prefixes)))
 
 
 def is_reader(principal: Principal) -> bool:
@@ -152,10 +164,17 @@ def submitted(principal: Principal, task: Readable) -> bool:
 
 
 def sees_flow(principal: Principal, flow: Flow) -> bool:
-    """Return whether the asker reads the flow: its room, or as its submitter."""
+    """Return whether the asker reads the flow: its room, or as its submitter who might still submit from there."""
     visibility = visibility_of(principal)
-    is_own = principal.run is None and principal.user == flow.submitter
-    return visibility is None or visibility.admits(flow.room) or is_own
+    if visibility is None or visibility.admits(flow.room):
+        return True
+    return principal.run is None and principal.user == flow.submitter and _submits_from(principal, flow.room)
+
+
+def _submits_from(principal: Principal, room: str) -> bool:
+    """Return whether the asker may submit tasks of some job from the room."""
+    submits = _named(principal, rights.CREATE)
+    return submits is None or submits.reaches_into(f"{room}/")
 
 
 def sees(principal: Principal, task: Readable) -> bool:

@@ -24,11 +24,6 @@ class Principal:
     expires_at: datetime | None = None
     """From when on it is nobody; None: never."""
 
-    @property
-    def owner(self) -> str | None:
-        """Return whose workers are its own; a temporary credential's are nobody's."""
-        return self.user if self.run is None else None
-
     def may(self, scope: str) -> bool:
         """Return whether the scope is satisfied by what is held."""
         if self.superuser:

@@ -3,6 +3,7 @@
 from difflib import get_close_matches
 
 from treadle.wire.names import GLOBAL, InvalidJobName, InvalidRoom, parse_job_name, parse_room
+from treadle_server.domain.jobs import NO_POOL
 
 OWN = "queue:"
 """What Treadle's own scopes begin with."""
@@ -28,9 +29,6 @@ _FORMS = {
     METRICS: "",
 }
 """What stands behind each kind of scope."""
-
-NO_POOL = "-"
-"""What stands in a scope for a worker without a pool, group or name."""
 
 
 def create_task(room: str, job_name: str) -> str:

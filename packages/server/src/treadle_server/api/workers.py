@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.runs import ClaimRequest
+from treadle_server.access.checks import own_workers
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.api.connected import while_connected
@@ -48,7 +49,12 @@ async def _page(call: Call, room: str | None) -> Response:
     limit, offset = call.limit(), call.offset()
     async with call.ctx.engine.store.read() as connection:
         found, total = await read_workers.page(
-            connection, room=room, visibility=call.visibility, owner=call.principal.owner, limit=limit, offset=offset
+            connection,
+            room=room,
+            visibility=call.visibility,
+            own=own_workers(call.principal),
+            limit=limit,
+            offset=offset,
         )
         views = await read_workers.view(connection, found, call.visibility)
     now = call.ctx.now()

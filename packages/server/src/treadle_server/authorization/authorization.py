@@ -13,6 +13,7 @@ from treadle_server.access.checks import (
     controls,
     is_own,
     needs_scope,
+    own_workers,
     sees,
     unseen,
     visibility_of,
@@ -90,7 +91,7 @@ async def check_row(
         await _check_task(store, principal, task_id, run_id)
     if permission is Permission.READ_WORKER and worker_id is not None:
         async with store.read() as connection:
-            if not await read_workers.is_seen(connection, worker_id, visibility, principal.owner):
+            if not await read_workers.is_seen(connection, worker_id, visibility, own_workers(principal)):
                 raise WorkerNotFound(f"there is no worker {worker_id}")
 
 

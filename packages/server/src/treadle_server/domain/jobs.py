@@ -70,6 +70,10 @@ class Lane:
         return (self.job_num, self.room, self.pool)
 
 
+NO_POOL = "-"
+"""What stands in a scope for a worker without a pool, group or name."""
+
+
 @dataclass(slots=True)
 class Worker:
     """A process that claims and runs tasks."""

@@ -1,4 +1,4 @@
-"""Which rooms somebody reads who does not read all of them."""
+"""Which rooms somebody reads who does not read all of them, and which workers are his own."""
 
 from dataclasses import dataclass
 
@@ -20,6 +20,10 @@ class Visibility:
         """Return whether jobs of the room are seen: those of the shared rooms are from every room that is read."""
         return self.admits(room) or (room in SHARED_ROOMS and not self.is_blind)
 
+    def reaches_into(self, start: str) -> bool:
+        """Return whether something that begins so is named."""
+        return any(name.startswith(start) for name in (*self.rooms, *self.prefixes)) or start.startswith(self.prefixes)
+
     @property
     def is_blind(self) -> bool:
         """Return whether no room at all is read."""
@@ -27,3 +31,15 @@ class Visibility:
 
     def __str__(self) -> str:
         return repr((sorted(self.rooms), sorted(self.prefixes)))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWorkers:
+    """The workers of a user that one of his tokens may be."""
+
+    owner: str
+    named: Visibility | None
+    """By group and name, as scopes write them (`group/name`); None: all of his."""
+
+    def __str__(self) -> str:
+        return f"{self.owner!r} {self.named}"

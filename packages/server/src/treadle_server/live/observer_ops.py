@@ -6,7 +6,7 @@ from typing import Any
 
 from treadle.wire.frames import Every, Unwatch, Watch, Window
 from treadle.wire.ids import TaskId
-from treadle_server.access.checks import sees
+from treadle_server.access.checks import own_workers, sees
 from treadle_server.authorization.permission import Permission
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import TooManyRequests, ValidationFailed
@@ -63,7 +63,7 @@ async def watch(session: Session, fields: dict[str, Any]) -> Reply:
 def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
     """Return under which key the view is shared, and how it is made."""
     room = None if wanted.room is None else check_room(wanted.room)
-    ctx, visibility, owner = session.live.ctx, session.visibility, session.principal.owner
+    ctx, visibility, own = session.live.ctx, session.visibility, own_workers(session.principal)
     # Those who see the same share what they look at.
     of = f"{wanted.topic} {room}" if visibility is None else f"{wanted.topic} {room} {visibility}"
     match wanted.topic:
@@ -73,8 +73,8 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
             return of, lambda: JobsView(room, visibility, rates=ctx.rates)
         case "workers":
             lost_after = ctx.settings.worker_timeout_seconds
-            key = of if visibility is None else f"{of} {owner!r}"
-            return key, lambda: WorkersView(room, visibility, lost_after=lost_after, absences=ctx.absences, owner=owner)
+            key = of if visibility is None else f"{of} {own}"
+            return key, lambda: WorkersView(room, visibility, lost_after=lost_after, absences=ctx.absences, own=own)
         case "targets":
             return of, lambda: TargetsView(room, visibility)
         case "schedules":

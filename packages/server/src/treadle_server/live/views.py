@@ -14,7 +14,7 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.domain.failures import FAILING, written
 from treadle_server.domain.tasks import Task
-from treadle_server.domain.visibility import Visibility
+from treadle_server.domain.visibility import OwnWorkers, Visibility
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import TaskNotFound
 from treadle_server.operations.encode import (
@@ -173,7 +173,7 @@ class WorkersView(RoomView):
     topic = "workers"
     lost_after: float
     absences: Absences
-    owner: str | None = None
+    own: OwnWorkers | None = None
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether a worker changed, beat, or took or ended a run."""
@@ -181,7 +181,7 @@ class WorkersView(RoomView):
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each worker. Its age is 0: observers reckon it from the last heartbeat."""
-        found = await read_workers.every_view(connection, room=self.room, visibility=self.visibility, owner=self.owner)
+        found = await read_workers.every_view(connection, room=self.room, visibility=self.visibility, own=self.own)
         rows = {
             str(v.worker.id): dumps(
                 worker_data(v, v.worker.last_heartbeat, self.lost_after, self.absences.since(v.worker))

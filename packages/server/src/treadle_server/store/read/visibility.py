@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, exists, false, func, or_, select, true
+from sqlalchemy import ColumnElement, and_, exists, false, func, or_, select, true
 
 from treadle.wire.names import SHARED_ROOMS
-from treadle_server.domain.visibility import Visibility
+from treadle_server.domain.jobs import NO_POOL
+from treadle_server.domain.visibility import OwnWorkers, Visibility
 from treadle_server.store.tables import jobs, worker_jobs, workers
 
 
@@ -37,10 +38,14 @@ def jobs_within(visibility: Visibility | None) -> ColumnElement[bool]:
     return or_(within(visibility, jobs.c.room), jobs.c.room.in_(sorted(SHARED_ROOMS)))
 
 
-def workers_within(visibility: Visibility | None, owner: str | None = None) -> ColumnElement[bool]:
+_ID = func.coalesce(workers.c.group, NO_POOL).concat("/").concat(func.coalesce(workers.c.name, NO_POOL))
+"""A worker's group and name as `access.rights.worker_id` writes them."""
+
+
+def workers_within(visibility: Visibility | None, own: OwnWorkers | None = None) -> ColumnElement[bool]:
     """Return the condition that a worker is seen: it serves a job that is seen, or is the asker's own."""
     if visibility is None:
         return true()
     serves = select(worker_jobs.c.job_num).join(jobs, jobs.c.num == worker_jobs.c.job_num)
     seen = exists(serves.where(worker_jobs.c.worker_id == workers.c.id, jobs_within(visibility)).correlate(workers))
-    return seen if owner is None else or_(seen, workers.c.owner == owner)
+    return seen if own is None else or_(seen, and_(workers.c.owner == own.owner, within(own.named, _ID)))

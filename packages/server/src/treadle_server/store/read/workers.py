@@ -11,7 +11,7 @@ from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import JobName
 from treadle.wire.status import LEASED
 from treadle_server.domain.jobs import WORKER_FIELDS, Worker
-from treadle_server.domain.visibility import Visibility
+from treadle_server.domain.visibility import OwnWorkers, Visibility
 from treadle_server.errors import WorkerNotFound
 from treadle_server.store.read.visibility import reads, seen_from, workers_within
 from treadle_server.store.tables import holds, jobs, status_in, tasks, worker_jobs, workers
@@ -68,15 +68,15 @@ async def page(
     *,
     room: str | None = None,
     visibility: Visibility | None = None,
-    owner: str | None = None,
+    own: OwnWorkers | None = None,
     limit: int = 500,
     offset: int = 0,
 ) -> tuple[list[Worker], int]:
     """Return the workers that serve a job seen from `room` (None: all), newest first, and how many there are.
 
-    Seen are those that serve a job which who reads the rooms of `visibility` sees, and those of the `owner`.
+    Seen are those that serve a job which who reads the rooms of `visibility` sees, and the asker's `own`.
     """
-    where = [workers_within(visibility, owner), reads(visibility, room)]
+    where = [workers_within(visibility, own), reads(visibility, room)]
     if room is not None:
         serving = select(worker_jobs.c.worker_id).join(jobs, jobs.c.num == worker_jobs.c.job_num)
         where.append(workers.c.id.in_(serving.where(seen_from(room, jobs.c.room))))
@@ -139,10 +139,10 @@ async def every_view(
     *,
     room: str | None = None,
     visibility: Visibility | None = None,
-    owner: str | None = None,
+    own: OwnWorkers | None = None,
 ) -> list[WorkerView]:
     """Return every worker that `page` has as it is shown, newest first; at most 10,000."""
-    found, _ = await page(connection, room=room, visibility=visibility, owner=owner, limit=10_000)
+    found, _ = await page(connection, room=room, visibility=visibility, own=own, limit=10_000)
     return await view(connection, found, visibility)
 
 
@@ -151,9 +151,11 @@ async def see_one(connection: AsyncConnection, worker_id: WorkerId, visibility: 
     return (await view(connection, [await get(connection, worker_id)], visibility))[0]
 
 
-async def is_seen(connection: AsyncConnection, worker_id: WorkerId, visibility: Visibility, owner: str | None) -> bool:
+async def is_seen(
+    connection: AsyncConnection, worker_id: WorkerId, visibility: Visibility, own: OwnWorkers | None
+) -> bool:
     """Return whether there is such a worker, and it is one that `page` would have."""
-    statement = select(workers.c.id).where(workers.c.id == worker_id, workers_within(visibility, owner))
+    statement = select(workers.c.id).where(workers.c.id == worker_id, workers_within(visibility, own))
     return (await connection.execute(statement)).first() is not None
 
 
