@@ -4,11 +4,12 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 
 from treadle.transport.http import request_of
+from treadle.wire.fields import Request
 from treadle.wire.operations import OPERATIONS
 from treadle.wire.options import (
     CLEARED,
@@ -221,6 +222,32 @@ def test_plain_http_says_what_the_socket_would(op: str, fields: dict[str, Any], 
     method, path, body = request_of(op, fields)
 
     assert f"{method} {path} {body}" == request_line
+
+
+def requests_under(model: type[Request] = Request) -> Iterator[type[Request]]:
+    """The models of what is asked, of the wire and of the socket's own operations."""
+    for one in model.__subclasses__():
+        yield one
+        yield from requests_under(one)
+
+
+def is_lax(annotation: Any) -> bool:
+    """Whether a flag or a number may be something that stands for it: what says otherwise stands in `Annotated`."""
+    if get_origin(annotation) is Annotated:
+        return False
+    return annotation in {bool, int, float} or any(map(is_lax, get_args(annotation)))
+
+
+def test_flags_and_numbers_that_are_asked_are_strict_over_http_and_on_the_socket() -> None:
+    given = {
+        f"{model.__name__}.{name}": is_lax(field.annotation)
+        and not any(getattr(one, "strict", False) for one in field.metadata)
+        for model in requests_under()
+        for name, field in model.model_fields.items()
+    }
+
+    assert len(given) > 200
+    assert [name for name, is_guessed in given.items() if is_guessed] == []
 
 
 _MOVE = re.compile(

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from treadle.wire.bulk import BulkAction, Freeze
 from treadle.wire.edits import TaskPatch
-from treadle.wire.fields import Request, Text
+from treadle.wire.fields import Flag, Request, Text
 from treadle.wire.ids import TaskId, Uuid, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.limits import LimitPut, LimitTitle
@@ -41,8 +41,8 @@ class SubmitPlain(Request):
     """Where tasks are put in, and what the answer is to tell."""
 
     room: Room
-    wait: bool = False
-    brief: bool = False
+    wait: Flag = False
+    brief: Flag = False
 
 
 class Submit(SubmitPlain):
@@ -56,7 +56,7 @@ class SubmitEach(Request):
 
     room: Text
     tasks: list[Any] = Field(min_length=1, max_length=10_000)
-    wait: bool = False
+    wait: Flag = False
 
 
 MOST_AT_ONCE = 500
@@ -103,7 +103,7 @@ class PauseJob(Request):
     """Whether a queue is paused."""
 
     job: Text
-    paused: bool
+    paused: Flag
 
 
 class ActOnSchedule(Request):

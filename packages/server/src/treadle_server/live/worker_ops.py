@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from treadle.wire.fields import Request, Text
+from treadle.wire.fields import Flag, Request, Text
 from treadle.wire.ids import RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room
@@ -65,7 +65,7 @@ class Open(Request):
     links: list[Text] = Field(default_factory=list, max_length=10_000)
     held: list[RunRef] = Field(default_factory=list, max_length=10_000)
     prefetch: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
-    draining: bool = False
+    draining: Flag = False
     """Whether it takes nothing until a `beat` says otherwise."""
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from treadle.wire.fields import Integer, Model, Request, Text
+from treadle.wire.fields import Flag, Integer, Model, Request, Text
 from treadle.wire.filters import Order, TaskFilter
 from treadle.wire.ids import Uuid
 from treadle.wire.names import Room
@@ -65,10 +65,10 @@ class Window(Request):
     """The id of the task before the window's first one."""
     before: Uuid | None = None
     """The id of the task behind the window's last one: the window has the `limit` tasks before it."""
-    offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    offset: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 0
     """How many tasks are passed over, from the anchor or the list's head on; each of them is read. Without an anchor
     those behind the window are read instead, where they are fewer and how many match is known."""
-    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    limit: Annotated[int, Field(strict=True, ge=1, le=500)] = 100
 
     @model_validator(mode="after")
     def _one_anchor(self) -> Self:
@@ -125,9 +125,9 @@ class Every(Request):
     """Where the stream was left: what was missed is sent first."""
     recent: Annotated[int, Field(strict=True, ge=0, le=500)] = 0
     """With `brief`: how many of the last transitions before now are sent first."""
-    brief: bool = False
+    brief: Flag = False
     """Whether events have only the few fields of a line on a screen, and heartbeats are left out."""
-    on: bool = True
+    on: Flag = True
 
     @model_validator(mode="after")
     def _one_beginning(self) -> Self:

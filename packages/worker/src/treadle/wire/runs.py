@@ -188,7 +188,7 @@ class Report(RunRef):
         "started", "completed", "failed", "exception", "paused", "suspended", "stopped", "checkpoint", "progress",
         "logs", "step",
     ]  # fmt: skip
-    starts: bool = False
+    starts: Flag = False
     """Whether the start, which was not reported before, is told with this end."""
     result: GivenJson = None
     error: LongText | None = None
