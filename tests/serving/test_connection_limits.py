@@ -191,6 +191,54 @@ async def test_a_long_header_is_refused(served: Served, kind: str):
     await well(served)
 
 
+CHUNKED = b"POST /v1/tokens HTTP/1.1\r\nHost: treadle\r\nTransfer-Encoding: chunked\r\n"
+
+BESIDE = {
+    "a long trailer": b"2\r\n{}\r\n0\r\nX-A: " + b"a" * 20_000,
+    "a long trailer in many fields": b"2\r\n{}\r\n0\r\n" + b"X-A: a\r\n" * 3000,
+    "a long extension of a chunk": b"2;" + b"a" * 20_000,
+}
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+@pytest.mark.parametrize("is_stranger", [True, False])
+async def test_what_a_body_in_chunks_has_beside_its_bytes_is_bounded(served: Served, kind: str, is_stranger: bool):
+    """The parser keeps a trailer: of ten seconds of one a server kept 600 MB, for whoever had no token."""
+    raw = await Raw.open(served)
+    token = b"" if is_stranger else b"Authorization: Bearer %s\r\n" % served.token.encode()
+
+    raw.writer.write(CHUNKED + token + b"\r\n")
+    if is_stranger:
+        async with asyncio.timeout(PATIENCE):
+            assert b"401 Unauthorized" in await raw.reader.readuntil(b"\r\n\r\n")
+    raw.writer.write(BESIDE[kind])
+    async with asyncio.timeout(connections.HEADER_SECONDS / 2):
+        answer = await raw.rest()
+
+    assert b"HTTP/1.1" not in answer if is_stranger else answer == b"" or b"431 Request Header Fields" in answer
+    await well(served)
+
+
+async def test_a_long_body_in_chunks_is_none_of_what_stands_beside_it(served: Served):
+    raw = await Raw.open(served)
+    token = b"Authorization: Bearer %s\r\nConnection: close\r\n\r\n" % served.token.encode()
+    body = json.dumps({"name": "a", "scopes": ["queue:read:lab"] * 90}).encode()
+
+    raw.writer.write(CHUNKED + token + b"".join(b"1;why=that\r\n%c\r\n" % one for one in body) + b"0\r\n\r\n")
+
+    assert (await raw.rest()).startswith(b"HTTP/1.1 201 Created")
+
+
+async def test_a_trailer_is_no_header(served: Served):
+    """Its token would be heard behind a proxy that lets only its own through."""
+    raw = await Raw.open(served)
+    trailer = b"Authorization: Bearer %s\r\n\r\n" % served.token.encode()
+
+    raw.writer.write(CHUNKED + b"Connection: close\r\n\r\n2\r\n{}\r\n0\r\n" + trailer)
+
+    assert (await raw.rest()).startswith(b"HTTP/1.1 401 Unauthorized")
+
+
 async def test_requests_with_bodies_in_one_piece_are_none_with_long_headers(served: Served):
     body = json.dumps({"name": "a" * 20_000}).encode()
     head = b"POST /v1/tokens HTTP/1.1\r\nHost: treadle\r\nContent-Length: %d\r\n\r\n" % len(body)

@@ -15,15 +15,14 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 
-from treadle_server.access.addresses import plain
 from treadle_server.access.trust import SCOPE_KEY
 from treadle_server.live.session import MOST_HELLO
-from treadle_server.serving.connection_limits import ConnectionLimits
+from treadle_server.serving.counted import Counted
 from treadle_server.serving.turns import InTurns
 from treadle_server.serving.unread import EndsUnread
 
 MOST_HEADER = 8 * 1024
-"""Bytes of a request's first line and headers."""
+"""Bytes of a request's first line and headers, and of what a body in chunks has beside its bytes, on end."""
 
 HEADER_SECONDS = 10.0
 """How long a request's header may take; also what is left of a body when its answer is out."""
@@ -43,43 +42,6 @@ class _TooLong(Exception):
     """The header has more bytes than it may."""
 
 
-class _Counted:
-    """A connection that has a place among those that are counted, and gives it free."""
-
-    transport: Transport
-    client: tuple[str, int] | None
-
-    def __init__(self, *arguments: Any, limits: ConnectionLimits, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.address = ""
-        self._limits = limits
-        self._is_in = False
-        self._is_trusted = False
-
-    def _come(self) -> None:
-        """Take note of who has connected, and a place, if there is one."""
-        if self.client is not None:
-            self.address = plain(self.client[0])
-            self.client = self.address, self.client[1]
-        self._is_in = self._limits.enter(self)
-
-    def trust(self) -> None:
-        """Take note that a token was accepted."""
-        if not self._is_trusted:
-            self._is_trusted = True
-            self._limits.trust(self)
-
-    def drop(self) -> None:
-        """Make place for somebody else."""
-        self._leave()
-        self.transport.abort()
-
-    def _leave(self) -> None:
-        if self._is_in:
-            self._is_in = False
-            self._limits.leave(self)
-
-
 class _Flow(FlowControl):
     """uvicorn's flow control, by which what is not parsed yet goes before what is not read yet."""
 
@@ -94,7 +56,7 @@ class _Flow(FlowControl):
             self._resumed()
 
 
-class HttpConnection(_Counted, EndsUnread, InTurns, HttpToolsProtocol):
+class HttpConnection(Counted, EndsUnread, InTurns, HttpToolsProtocol):
     """An HTTP connection that is counted, and has bounds on its headers."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -103,6 +65,7 @@ class HttpConnection(_Counted, EndsUnread, InTurns, HttpToolsProtocol):
         """Of the request that is read."""
         self._header_bytes = 0
         self._headers_begun = 0
+        self._body_came = False
         self._heard_at = 0.0
         self._deadline: TimerHandle | None = None
         self._begun: RequestResponseCycle | None = None
@@ -146,12 +109,15 @@ class HttpConnection(_Counted, EndsUnread, InTurns, HttpToolsProtocol):
         """Parse what came, unless its header is too long."""
         if not self._is_in or self.transport.is_closing():
             return
-        was_body, self._headers_begun = self._phase == "body", 0
+        was_body, self._headers_begun, self._body_came = self._phase == "body", 0, False
         HttpToolsProtocol.data_received(self, piece)
-        if self._phase == "head" and not was_body and self._headers_begun < 2 and not self.transport.is_closing():
+        if self._phase == "head" and not was_body and self._headers_begun < 2:
             self._header_bytes += len(piece)
-            if self._header_bytes > MOST_HEADER:
-                self._refuse_header()
+        elif self._phase == "body" and was_body:
+            # Sizes of chunks with their extensions, or a trailer, which the parser keeps as it keeps headers.
+            self._header_bytes = 0 if self._body_came else self._header_bytes + len(piece)
+        if self._header_bytes > MOST_HEADER and not self.transport.is_closing():
+            self._refuse_header()
         self._watch()
 
     def on_message_begin(self) -> None:
@@ -161,19 +127,29 @@ class HttpConnection(_Counted, EndsUnread, InTurns, HttpToolsProtocol):
         super().on_message_begin()
         self.scope[SCOPE_KEY] = self  # type: ignore[literal-required]
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; what stands behind a body is none, whatever it is called (RFC 9110, 6.5.1)."""
+        if self._phase == "head":
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Start the request; raise `_TooLong`, which is answered with 431, for a header of over `MOST_HEADER` bytes."""
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > MOST_HEADER:
             self._header_bytes = size
             raise _TooLong
-        self._phase = "body"
+        self._phase, self._header_bytes = "body", 0
         self._disarm()
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._begun = cycle
         super()._start_asgi_task(cycle, app)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._body_came = True
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Take note that the next thing to come is another request."""
@@ -213,6 +189,10 @@ class HttpConnection(_Counted, EndsUnread, InTurns, HttpToolsProtocol):
             self.transport.resume_reading()
 
     def _refuse_header(self) -> None:
+        if self._phase == "body" and (self._begun is not self.cycle or self.cycle.response_started):
+            # Its answer is under way, or one before it.
+            self.transport.abort()
+            return
         self._refuse("431 Request Header Fields Too Large", f"a request's header has {MOST_HEADER} bytes at most")
 
     def _refuse(self, status: str, why: str, more: str = "") -> None:
@@ -273,7 +253,7 @@ class HttpConnection(_Counted, EndsUnread, InTurns, HttpToolsProtocol):
         return IDLE_SECONDS if is_heard else self._heard_at + IDLE_SECONDS - self.loop.time()
 
 
-class SocketConnection(_Counted, EndsUnread, InTurns, WebSocketsSansIOProtocol):
+class SocketConnection(Counted, EndsUnread, InTurns, WebSocketsSansIOProtocol):
     """A socket whose first frame is small, and whose messages are not until a token was accepted."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
