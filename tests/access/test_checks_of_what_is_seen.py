@@ -177,6 +177,29 @@ async def test_a_workers_jobs_and_runs_are_named_as_far_as_they_are_seen_c8(
     assert (await stranger.get("/v1/workers")).json()["total"] == 0
 
 
+@pytest.mark.parametrize("anchor", ["first", "after", "before"])
+async def test_a_window_on_a_task_that_is_not_seen_is_one_on_none_c8(
+    root: httpx.AsyncClient, served: Served, scoped: Scoped, anchor: str
+) -> None:
+    """Where it stands would tell that it is there, and in which state."""
+    mine, other = await make_room(root), await make_room(root, "other")
+    for _ in range(2):
+        await mine.submit()
+    hidden = await other.submit()
+    await mine.submit()
+    client = await scoped("queue:read:lab")
+    named = {"hidden": hidden["id"], "none": "01a1fca0-0000-7000-8000-000000000000"}
+    windows = {name: {anchor: task_id, "limit": 2, "order": "position"} for name, task_id in named.items()}
+
+    asked = {name: (await client.post("/v1/tasks/window", json=one)).json() for name, one in windows.items()}
+    async with connected(served, token_of(client)) as socket:
+        watched = {name: await _rows(socket, "tasks", window=one) for name, one in windows.items()}
+
+    assert asked["hidden"] == asked["none"]
+    assert (asked["hidden"]["ahead"], watched["hidden"]["ahead"]) == (0, 0)
+    assert [row["id"] for row in watched["hidden"]["rows"]] == [row["id"] for row in asked["none"]["items"]]
+
+
 @pytest.mark.parametrize(
     ("scope", "mine"),
     [

@@ -16,13 +16,9 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, case, or_
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.ids import TaskId
 from treadle.wire.status import LEASED, TERMINAL, Status
 from treadle_server.domain.tasks import Task
-from treadle_server.errors import TaskNotFound
-from treadle_server.store.read.tasks import get
 from treadle_server.store.tables import status_in, tasks
 
 ALL = frozenset(Status)
@@ -143,16 +139,6 @@ def _rising(segment: Segment, values: tuple[Any, ...]) -> list[Any]:
 def _falling(value: Any) -> Any:
     """Return what ascends where the value descends: as a number an instant tells microseconds for 100 years to come."""
     return -value.timestamp() if isinstance(value, datetime) else -value
-
-
-async def sort_key(connection: AsyncConnection, order: str, task_id: str | None) -> SortKey | None:
-    """Return where the task stands in the order now; None when none is named, or it is no more."""
-    if task_id is None:
-        return None
-    try:
-        return sort_key_of(await get(connection, TaskId(task_id)), order)
-    except TaskNotFound:
-        return None
 
 
 @cache

@@ -17,12 +17,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
+from treadle.wire.ids import TaskId
 from treadle_server.domain.tasks import Task
+from treadle_server.errors import TaskNotFound
 from treadle_server.store.read import filters, walks
 from treadle_server.store.read.depths import depth
-from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Segment, SortKey, sort_key, sort_key_of, whole_order
+from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Segment, SortKey, sort_key_of, whole_order
 from treadle_server.store.read.shown import listed
 from treadle_server.store.read.sources import WHOLE_LINE, QueueWalk, Source, line_beyond
+from treadle_server.store.read.tasks import get
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
 
@@ -31,8 +34,18 @@ FAR = 1_000
 
 
 async def anchor(connection: AsyncConnection, wanted: Window) -> SortKey | None:
-    """Return the place on which the window hangs, as it is now; None for the head of the list."""
-    return await sort_key(connection, wanted.order, wanted.first or wanted.after or wanted.before)
+    """Return the place on which the window hangs, as it is now; None for the head of the list.
+
+    One that hangs on a task that who asks does not see begins there too, as on one that does not exist.
+    """
+    if (named := wanted.first or wanted.after or wanted.before) is None:
+        return None
+    try:
+        task = await get(connection, TaskId(named))
+    except TaskNotFound:
+        return None
+    visibility = filters.visibility_of(wanted.filter)
+    return sort_key_of(task, wanted.order) if visibility is None or visibility.admits(task.room) else None
 
 
 class Found(list[Task]):
