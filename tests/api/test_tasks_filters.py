@@ -70,3 +70,25 @@ async def test_a_part_that_cannot_be_read_is_refused_by_its_name(
 
     assert (answer.status_code, problem(answer)) == (422, "validation-error")
     assert says in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("part", "all_of_them", "none"),
+    [
+        ("least_tries", 0, 2**63 - 1),
+        ("most_tries", 2**63 - 1, None),
+        *((f"{time}_from", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59") for time in ("created", "ended")),
+        *((f"{time}_until", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59") for time in ("created", "ended")),
+    ],
+)
+async def test_a_bound_beyond_what_a_database_keeps_is_beyond_all_tasks_g9(
+    lab: Room, part: str, all_of_them: Any, none: Any
+) -> None:
+    task = await lab.submit()
+    await lab.client.post(f"/v1/tasks/{task['id']}/cancel")
+
+    for value, wanted in ((all_of_them, [task["id"]]), (none, [])):
+        if value is not None:
+            listed = await lab.client.get("/v1/tasks", params={part: value})
+            frozen = await lab.client.post("/v1/tasks/freeze", json={"filter": {part: value}})
+            assert [[one["id"] for one in answer.json()["items"]] for answer in (listed, frozen)] == [wanted, wanted]

@@ -1,6 +1,6 @@
 """Types of fields that several models share, with their bounds."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -118,6 +118,9 @@ def _no_bare_number(value: object) -> object:
 
 
 GivenInstant = Annotated[AwareDatetime, BeforeValidator(_no_bare_number)]
+
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+"""Between which a server keeps instants: every database holds them, and so does any of a day more or less."""
 """An instant as a client gives it: ISO 8601 with its offset from UTC."""
 
 
@@ -136,6 +139,8 @@ class Request(BaseModel):
 
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
     "Amount",
     "Budget",
     "Flag",

@@ -1,10 +1,11 @@
 """Filters: which tasks a list, a window or a bulk action means, and in which order."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints
 
-from treadle.wire.fields import GivenInstant, Request, Text
+from treadle.wire.fields import EARLIEST, LATEST, GivenInstant, Request, Text
 from treadle.wire.ids import Uuid, is_uuid
 from treadle.wire.names import Room
 from treadle.wire.reasons import FAILURE_ID, ID_BEGINNING
@@ -32,6 +33,14 @@ def _id_or_name(text: str) -> str:
     """Return a worker's id in lower case, and its name as it is."""
     return text.lower() if is_uuid(text.lower()) else text
 
+
+def _within_all(bound: datetime) -> datetime:
+    """Return the bound, or the nearest one that a server keeps: nothing stands between the two."""
+    return min(max(bound, EARLIEST), LATEST)
+
+
+Bound = Annotated[GivenInstant, AfterValidator(_within_all)]
+"""A bound of a time, which UTC need not have years for."""
 
 # Behind a validator pydantic writes bounds into a schema by names that JSON Schema does not know.
 Count = Annotated[int, Field(ge=0, le=MOST_INTEGER), BeforeValidator(_no_flag)]
@@ -61,14 +70,14 @@ class TaskFilter(Request):
     """The id of the flow that it belongs to."""
     text: Text | None = None
     """Part of the id, the job's name, the payload or the error."""
-    created_from: GivenInstant | None = None
-    created_until: GivenInstant | None = None
+    created_from: Bound | None = None
+    created_until: Bound | None = None
     """Before this; what is `…_from` an instant is of that instant too."""
-    started_from: GivenInstant | None = None
-    started_until: GivenInstant | None = None
+    started_from: Bound | None = None
+    started_until: Bound | None = None
     """When its last run was started."""
-    ended_from: GivenInstant | None = None
-    ended_until: GivenInstant | None = None
+    ended_from: Bound | None = None
+    ended_until: Bound | None = None
     least_tries: Count | None = None
     most_tries: Count | None = None
     """How often it was claimed."""

@@ -273,7 +273,8 @@ def bounds_of(wanted: TaskFilter) -> Iterator[tuple[Callable[[Any, Any], Any], s
 
 _BOUNDED: dict[str, ColumnElement[Any]] = {
     **{column: tasks.c[column] for column in TIMES.values()},
-    "tries": tasks.c.run_id + 1,
+    # As wide as what a filter may name, which PostgreSQL would not compare with a run's number.
+    "tries": cast(tasks.c.run_id, BigKey) + 1,
     "took": literal_column("(tasks.completed_at - tasks.started_at)"),
 }
 
