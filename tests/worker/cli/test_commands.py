@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.worker.cli.conftest import Command
@@ -45,6 +46,51 @@ def test_hello_is_submitted_and_its_result_printed(environment: dict[str, str], 
     done = run(environment, "submit", "@global:tasks:hello", "name=World", "--wait")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "Hello, World!\n", "")
+
+
+def _interrupted(http: httpx.Client, environment: dict[str, str], *more: str) -> tuple[str, int, str, str]:
+    """Submit a task that nobody runs, interrupt who waits for it; return its id, the exit code and what was said."""
+    before = http.get("/v1/rooms/lab/tasks").json()["total"]
+    words = [*COMMAND, "submit", "lab:tasks:nobodys", "--wait", *more]
+    with subprocess.Popen(
+        words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while (listed := http.get("/v1/rooms/lab/tasks").json())["total"] == before:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    return listed["items"][0]["id"], process.returncode, out, err
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_ctrl_c_tells_which_task_goes_on_that_was_waited_for(
+    served: Served, environment: dict[str, str], more: list[str]
+) -> None:
+    """It said "Aborted!", and not a word of the task."""
+    err = ""
+    with httpx.Client(base_url=served.url, headers=served.headers) as http:
+        job = {"category": "tasks", "name": "nobodys", "retain": True}
+        http.put("/v1/rooms/lab/jobs", json=job).raise_for_status()
+        # Interrupted before it has heard that its task is in, it can't tell.
+        while not err:
+            task_id, code, out, err = _interrupted(http, environment, *more)
+            assert (code, out) == (130, "")
+
+    assert err == f"task {task_id} had not ended; it goes on\n"
+
+
+def test_a_command_that_is_interrupted_while_it_is_loaded_says_nothing(environment: dict[str, str]) -> None:
+    interrupted = (
+        "import os, signal, treadle.standard_files as first;"
+        "first.open_what_is_closed = lambda: os.kill(os.getpid(), signal.SIGINT);"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", f"{interrupted} {COMMAND[-1]}", "jobs"],
+        capture_output=True, text=True, cwd=ROOT, env=environment, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 @pytest.mark.parametrize(

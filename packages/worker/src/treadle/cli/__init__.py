@@ -1,8 +1,19 @@
 """The `treadle` command; each of its sub-commands is loaded when it is used."""
 
+INTERRUPTED = 128 + 2
+"""The exit code of a command that Ctrl-C has stopped: what the shell gives for SIGINT."""
+
 
 def main() -> None:
     """Run the command line."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        # What is imported first takes long enough to be interrupted.
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _run() -> None:
     from treadle.standard_files import open_what_is_closed
 
     # Before anything else is opened.

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from treadle.cli import INTERRUPTED
 from treadle.cli.absent import ELSEWHERE, NotInstalled
 
 ENTRY_POINTS = "treadle.commands"
@@ -156,6 +157,9 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except TreadleError as error:
             raise click.ClickException(clean_lines(str(error))) from error
+        except KeyboardInterrupt:
+            # Of which click would say "Aborted!", as if that were said of what the command was about.
+            raise SystemExit(INTERRUPTED) from None
         except click.ClickException as error:
             # Whoever's words these are, click prints them as they are. The attribute is final to type checkers.
             vars(error)["message"] = clean_lines(error.message)

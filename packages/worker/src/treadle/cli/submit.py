@@ -10,6 +10,7 @@ from treadle.cli.show import as_json, open_client, print_json, say, say_result
 from treadle.cli.task_options import each_once, options_of, pair, parsed, task_times, task_traits
 
 if TYPE_CHECKING:
+    from treadle.client.handle import TaskHandle
     from treadle.client.options import Options
 
 
@@ -43,19 +44,28 @@ async def _submit(
 ) -> None:  # fmt: skip
     async with open_client(room) as client:
         handle = await client.submit_raw(job, payload, options=options, wait=wait)
-        if not wait:
-            if is_json:
-                print_json(handle.submitted)
-            else:
-                say(handle.id)
+        if wait:
+            try:
+                await _wait(handle, wait_seconds, is_json=is_json)
+            except asyncio.CancelledError:
+                # By Ctrl-C: its id was not told yet.
+                say(f"task {handle.id} had not ended; it goes on", err=True)
+                raise
         elif is_json:
-            ended = await handle.wait(wait_seconds)
-            print_json(ended)
-            if ended.status != "completed":
-                raise SystemExit(1)
+            print_json(handle.submitted)
         else:
-            result = await handle.result(wait_seconds)
-            say_result(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False))
+            say(handle.id)
+
+
+async def _wait(handle: "TaskHandle[Any]", seconds: float | None, *, is_json: bool) -> None:
+    if is_json:
+        ended = await handle.wait(seconds)
+        print_json(ended)
+        if ended.status != "completed":
+            raise SystemExit(1)
+    else:
+        result = await handle.result(seconds)
+        say_result(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False))
 
 
 def payload_of(arguments: tuple[str, ...], payload: str | None) -> dict[str, Any]:
