@@ -1,5 +1,7 @@
 """`/metrics`: what Prometheus reads is what the database has, and who may read it."""
 
+import asyncio
+import contextlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -164,3 +166,25 @@ async def test_a_port_of_its_own_answers_metrics_and_nothing_else_to_everybody(
             assert (await client.post("/metrics")).status_code == 405
         async with httpx.AsyncClient(base_url=served.url) as client:
             assert (await client.get("/metrics")).status_code == 401
+
+
+@pytest.mark.one_database
+async def test_who_connects_to_the_port_of_metrics_may_send_little_and_keeps_nobody_out_n3(tmp_path: Path) -> None:
+    """Whoever reached it could send a header without an end, which the server kept."""
+    port = free_port()
+    async with (
+        serve(data_dir=tmp_path, metrics_port=port),
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nX-A: " + b"a" * 200_000)
+        # What was not read when the server closes may reset the connection before its answer is.
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(5):
+                assert b"431 Request Header Fields Too Large" in await reader.read()
+        writer.close()
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(25)]
+
+        assert (await client.get("/metrics")).status_code == 200
+        for _, writer in idle:
+            writer.close()

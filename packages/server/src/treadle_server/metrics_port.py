@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -13,12 +15,14 @@ from starlette.routing import Route
 
 from treadle_server.errors import StoreUnavailable
 from treadle_server.services.metrics import CONTENT_TYPE, Metrics
+from treadle_server.serving.connection_limits import ConnectionLimits
+from treadle_server.serving.connections import HttpConnection
 from treadle_server.serving.server import listen, url_of
 
 log = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 20
-"""Connections; of more, each is answered 503."""
+"""Connections; of more, the first that came is closed: all of them are strangers'."""
 
 
 class _Inner(uvicorn.Server):
@@ -42,6 +46,8 @@ async def metrics_port(metrics: Metrics, host: str, port: int) -> AsyncIterator[
 
     named = ("TREADLE_METRICS_HOST", "TREADLE_METRICS_PORT")
     with contextlib.closing(listen(host, port, named=named)) as listener:
+        # uvicorn's type says a class, and all that it does is to call it.
+        bounded: Any = partial(HttpConnection, limits=ConnectionLimits(MOST_AT_ONCE, 0, allowing="nothing"))
         config = uvicorn.Config(
             Starlette(routes=[Route("/metrics", page)]),
             lifespan="off",
@@ -49,7 +55,8 @@ async def metrics_port(metrics: Metrics, host: str, port: int) -> AsyncIterator[
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=MOST_AT_ONCE,
+            http=bounded,
+            ws="none",
             timeout_graceful_shutdown=1,
         )
         server = _Inner(config)

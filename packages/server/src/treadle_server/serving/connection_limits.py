@@ -35,10 +35,20 @@ class Connection(Protocol):
 class ConnectionLimits:
     """Lets connections in. Where there is no place, the longest known stranger has to go: one without a token."""
 
-    def __init__(self, most: int, most_of_address: int, proxies: Sequence[str] = ()) -> None:
-        """`proxies` are networks whose addresses speak for many others: they have no bound of their own."""
+    def __init__(
+        self,
+        most: int,
+        most_of_address: int,
+        proxies: Sequence[str] = (),
+        *,
+        allowing: str = "TREADLE_MAX_CONNECTIONS",
+    ) -> None:
+        """`proxies` are networks whose addresses speak for many others: they have no bound of their own.
+
+        `allowing` is the setting that the log names, by which there may be more.
+        """
         self._most = min(most, _descriptors())
-        self._allowing = "TREADLE_MAX_CONNECTIONS" if self._most == most else "the limit of open files (LimitNOFILE)"
+        self._allowing = allowing if self._most == most else "the limit of open files (LimitNOFILE)"
         self._most_of_address = most_of_address or self._most
         self._proxies = [ip_network(proxy) for proxy in proxies]
         self._of_address: Counter[str] = Counter()
