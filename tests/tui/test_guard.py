@@ -32,6 +32,18 @@ def show():
 sys.exit(guarded(show))
 """
 
+MEASURING = """
+import os, sys
+from treadle_tui.guard import guarded
+from treadle_tui.launch import LaunchOptions, dashboard
+def show():
+    app = dashboard(LaunchOptions(url="http://127.0.0.1:9"))
+    app.flush = lambda: os.write(1, f"<{app.size.width}x{app.size.height}>".encode())
+    app.run()
+    return app.return_code or 0
+sys.exit(guarded(show))
+"""
+
 
 class Terminal:
     """A terminal with the dashboard in it, as a shell would start it."""
@@ -163,6 +175,19 @@ def test_no_letter_of_a_paste_is_a_key_because_an_escape_stands_before_it(termin
     os.write(terminal.parent, b"qq")
 
     assert terminal.ended() == 0
+
+
+def test_the_size_is_the_terminals_own_whatever_was_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "77")
+    monkeypatch.setenv("LINES", "22")
+    terminal = Terminal(tmp_path, "-c", MEASURING)
+    try:
+        terminal.until(b"<100x30>")
+        termios.tcsetwinsize(terminal.parent, (41, 130))
+        os.kill(terminal.dashboard.pid, signal.SIGWINCH)
+        terminal.until(b"<130x41>")
+    finally:
+        terminal.close()
 
 
 def test_after_quitting_everything_is_as_it_was(terminal: Terminal) -> None:

@@ -40,6 +40,11 @@ class TerminalDriver(LinuxDriver):
         loop.add_signal_handler(signal.SIGTSTP, self._sigtstp_application)
         loop.add_signal_handler(signal.SIGCONT, self._sigcont_application)
 
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """Return its width and height as it tells them itself: COLUMNS and LINES are of when they were exported."""
+        told = os.get_terminal_size(self.fileno) if os.isatty(self.fileno) else (0, 0)
+        return told if all(told) else super()._get_terminal_size()
+
     def start_application_mode(self) -> None:
         """Set the terminal up; what is under way already is ended before."""
         modes = self.attrs_before
