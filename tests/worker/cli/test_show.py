@@ -3,8 +3,10 @@
 import re
 
 import pytest
+from rich.cells import cell_len
 
 from tests.worker.cli.conftest import Command, Shop
+from treadle.cli.show import print_table
 
 
 def test_a_task_is_shown_with_its_runs_times_workers_and_whole_tracebacks_t4(command: Command, shop: Shop) -> None:
@@ -99,3 +101,12 @@ def test_without_a_server_every_list_says_what_to_do(command: Command, words: li
 
     assert "start one with `treadle server`" in said
     assert "Traceback" not in said
+
+
+def test_columns_stand_under_each_other_whatever_is_written_in_them(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["plain", "測試佇列", "🚀 go", "e\u0301te\u0301"]
+
+    print_table(("name", "n"), [(name, number) for number, name in enumerate(names)], empty="none")
+
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert {cell_len(line) for line in lines} == {len("測試佇列") * 2 + 2 + 1}

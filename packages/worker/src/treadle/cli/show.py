@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -111,7 +112,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, emp
         say(empty)
         return
     texts = [[_text(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in [list(columns), *texts]) for i in range(len(columns))]
+    widths = [max(_cells(row[i]) for row in [list(columns), *texts]) for i in range(len(columns))]
     say(styled(_line([name.upper() for name in columns], widths), bold=True))
     for row in texts:
         say(_line(row, widths))
@@ -194,4 +195,15 @@ def _text(cell: object) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+    return "  ".join(cell + " " * (width - _cells(cell)) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _cells(text: str) -> int:
+    """Return how many cells of a terminal a text takes: Chinese and emoji two a character, marks upon letters none."""
+    return len(text) if text.isascii() else sum(map(_cells_of, text))
+
+
+def _cells_of(char: str) -> int:
+    if unicodedata.category(char) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
