@@ -23,15 +23,16 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("terminal", ["nothing", "its input", "its output"])
+@pytest.mark.parametrize("terminal", ["nothing", "its input", "its output", "a dumb one"])
 def test_a_dashboard_without_a_whole_terminal_refuses_and_names_what_does_without(terminal: str) -> None:
     parent, child = pty.openpty()
     try:
         process = subprocess.Popen(
             WATCH,
-            stdin=child if terminal == "its input" else subprocess.DEVNULL,
-            stdout=child if terminal == "its output" else subprocess.PIPE,
+            stdin=child if terminal in {"its input", "a dumb one"} else subprocess.DEVNULL,
+            stdout=child if terminal in {"its output", "a dumb one"} else subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env={**os.environ, "TERM": "dumb" if terminal == "a dumb one" else "xterm"},
         )
         try:
             out, said = process.communicate(timeout=60)

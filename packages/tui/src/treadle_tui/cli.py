@@ -99,7 +99,8 @@ def _begin(ctx: click.Context, options: "LaunchOptions") -> None:
         # Of the pages of --web, textual-serve's driver is the terminal.
         if not is_on_terminal() and not os.environ.get("TEXTUAL_DRIVER"):
             raise click.UsageError(
-                "the dashboard needs a terminal for its keys and its screen, and standard input or output is none:"
+                "the dashboard needs a terminal for its keys and its screen, and standard input or output is none, or"
+                " none that draws (TERM=dumb):"
                 " `treadle watch --json` prints each change as a line, and --web serves it to a browser"
             )
         # The child is made before anything heavy is loaded, so that the parent stays small.

@@ -31,9 +31,10 @@ closed fails in Textual's thread, and the next ones wait for that thread for eve
 
 
 def is_on_terminal() -> bool:
-    """Return whether keys can be read and a screen be drawn here."""
+    """Return whether keys can be read and a screen be drawn here: a dumb terminal shows what is to move its cursor."""
     # Python has None where a descriptor was closed before it began.
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    is_whole = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    return is_whole and os.environ.get("TERM") != "dumb"
 
 
 def has_shell() -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import os
 import sys
 import tempfile
 from collections.abc import Coroutine, Iterator
@@ -51,7 +52,7 @@ class DemoOptions:
     @property
     def opens_dashboard(self) -> bool:
         """Whether there are a terminal and a dashboard, and both are wanted."""
-        has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        has_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         return has_terminal and not self.is_plain and not self.is_json and _is_installed("treadle_tui")
 
 
