@@ -1,7 +1,7 @@
 """Verbs on many tasks: what is marked, and what became of each (behaviour 6)."""
 
 from tests.tui.mock import FrozenClock, MockServer
-from tests.tui.scene import uuid
+from tests.tui.scene import task, uuid
 from tests.tui.stage import staged
 
 
@@ -23,6 +23,25 @@ async def test_6_more_than_can_be_named_at_once_are_marked_in_part_and_that_is_s
         await stage.press("2", "asterisk")
         assert "300 marked" in stage.text()
         assert "marked the first 300: no more are marked at once" in stage.text()
+
+
+async def test_6_of_more_failed_tasks_than_are_changed_at_once_the_question_says_that_there_are_more(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    failed = [task(number, status="failed") for number in range(5_000, 5_120)]
+    server.tasks |= {row["id"]: row for row in failed}
+    server.freezes = 110
+
+    async with staged(server, clock) as stage:
+        await stage.press("f")
+        assert "Resume 110 tasks?" in stage.text()
+        assert "There are more" in stage.text()
+
+        await stage.press("escape")
+        server.freezes = 10_000
+        await stage.press("f")
+        assert "Resume 121 tasks?" in stage.text()
+        assert "There are more" not in stage.text()
 
 
 async def test_6_each_task_of_an_action_is_looked_through(server: MockServer, clock: FrozenClock) -> None:

@@ -25,6 +25,8 @@ class SteeringActions(AskingScreen):
 
         verb: Verb
         tasks: Sequence[TaskRef]
+        are_first: bool
+        """Whether more are meant than it names at once."""
 
     def act_cancel(self) -> None:
         """Cancel the chosen tasks."""
@@ -57,8 +59,8 @@ class SteeringActions(AskingScreen):
         else:
             self._plan(verb, self.chosen())
 
-    def _plan(self, verb: Verb, tasks: Sequence[TaskRef]) -> None:
-        planned = self.ctx.executor.plan(verb, tasks)
+    def _plan(self, verb: Verb, tasks: Sequence[TaskRef], *, are_first: bool = False) -> None:
+        planned = self.ctx.executor.plan(verb, tasks, are_first=are_first)
         if isinstance(planned, Refusal):
             self.tell(planned.report)
         elif planned.question == "none":
@@ -75,18 +77,21 @@ class SteeringActions(AskingScreen):
 
     async def _freeze_for(self, verb: Verb, wanted: Sequence[TaskFilter]) -> None:
         named: list[FrozenTask] = []
+        are_first = False
         try:
             for one in wanted:
-                named += (await self.requests.freeze(one, "newest")).items
+                frozen = await self.requests.freeze(one, "newest")
+                named += frozen.items
+                are_first = are_first or frozen.is_capped
         except FAILURES as error:
             self.post_message(self.Told(failed(verb, str(error))))
         else:
-            self.post_message(self.Named(verb, named))
+            self.post_message(self.Named(verb, named, are_first))
 
     def on_steering_actions_named(self, event: Named) -> None:
         """Carry the verb out on the tasks that the server named."""
         if event.tasks:
-            self._plan(event.verb, event.tasks)
+            self._plan(event.verb, event.tasks, are_first=event.are_first)
         else:
             self.tell(Report(f"nothing of it is left to {event.verb}", ok=False))
 

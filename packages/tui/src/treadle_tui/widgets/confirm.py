@@ -57,6 +57,8 @@ class Confirm(ModalScreen[bool]):
             lines.append((Span("They count as completed by hand; that is not taken back.", "warn"),))
         if plan.left:
             lines.append((Span(f"{counted(len(plan.left), 'task')} can't be and will be left alone.", "dim"),))
+        if plan.are_first:
+            lines.append((Span("There are more: these are as many as are changed at once.", "warn"),))
         for task in plan.tasks[:SHOWN]:
             job = clean(task.job_name, ascii_only=self._glyphs.ascii_only)
             glyph, tone = self._glyphs.task[task.status], TASK_TONES[task.status]

@@ -36,9 +36,9 @@ class Executor:
         """Return why nothing can be changed now, or None."""
         return off(self._model.link, read_only=self.read_only)
 
-    def plan(self, verb: Verb, tasks: Sequence[TaskRef]) -> Plan | Refusal:
-        """Return what `verb` will do to the tasks, or why it can't."""
-        return self.off() or plan(verb, tasks)
+    def plan(self, verb: Verb, tasks: Sequence[TaskRef], *, are_first: bool = False) -> Plan | Refusal:
+        """Return what `verb` will do to the tasks, which `are_first` of more that are meant, or why it can't."""
+        return self.off() or plan(verb, tasks, are_first=are_first)
 
     def undo_left(self) -> float:
         """Return for how many seconds the last action can still be undone; 0 when there is none."""

@@ -39,6 +39,8 @@ class Plan:
     tasks: tuple[TaskRef, ...]
     left: tuple[TaskRef, ...] = ()
     """The chosen ones that are in no state for it."""
+    are_first: bool = False
+    """Whether more were meant than the server names at once: these are the first of them."""
 
     @property
     def if_versions(self) -> dict[str, int]:
@@ -119,7 +121,7 @@ def off(link: LinkState, *, read_only: bool) -> Refusal | None:
     return None
 
 
-def plan(verb: Verb, tasks: Sequence[TaskRef]) -> Plan | Refusal:
+def plan(verb: Verb, tasks: Sequence[TaskRef], *, are_first: bool = False) -> Plan | Refusal:
     """Return what `verb` will do to the tasks; a refusal when it can do nothing to any of them."""
     if not tasks:
         return Refusal("no task is highlighted")
@@ -130,4 +132,5 @@ def plan(verb: Verb, tasks: Sequence[TaskRef]) -> Plan | Refusal:
     if not able:
         states = ", ".join(sorted({task.status.value for task in tasks}))
         return Refusal(f"can't {verb} what is {states}")
-    return Plan(verb, able, left=tuple(task for task in tasks if task.status not in ADMITS[verb]))
+    left = tuple(task for task in tasks if task.status not in ADMITS[verb])
+    return Plan(verb, able, left=left, are_first=are_first)
