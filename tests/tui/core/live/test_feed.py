@@ -117,6 +117,25 @@ async def test_7_a_server_that_refuses_a_ping_is_there_and_is_asked_again(server
         assert [watch["topic"] for watch in server.watched.values()] == ["workers"]
 
 
+@pytest.mark.parametrize(("problem", "comes"), [("store-unavailable", True), ("forbidden", False)])
+async def test_7_what_the_server_could_not_show_just_then_is_asked_for_again(
+    server: MockServer, problem: str, comes: bool
+) -> None:
+    server.refuses["watch"] = problem
+    async with fed(server, ping_seconds=0.001) as (model, feed):
+        feed.want(Want("workers"))
+        await turn()
+        assert model.workers.refusal is not None
+
+        del server.refuses["watch"]
+        pings = [one["op"] for one in server.asked].count("ping")
+        await until(lambda: [one["op"] for one in server.asked].count("ping"), lambda now: now > pings + 2, pause=0)
+        await turn()
+
+        assert model.workers.ready is comes
+        assert (model.workers.refusal is None) is comes
+
+
 async def test_what_cannot_be_read_is_said_and_the_connection_made_anew(server: MockServer) -> None:
     async with fed(server) as (model, feed):
         feed.want(Want("workers"))

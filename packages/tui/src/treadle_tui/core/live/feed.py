@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
 from treadle.encryption.sealer import Sealer
-from treadle.errors import ConnectionFailed, ProblemError
+from treadle.errors import ConnectionFailed, InternalServerError, ProblemError, StoreUnavailable, TooManyRequests
 from treadle.wire.frames import Topic
 from treadle_tui.core.live.subscriptions import Step, Subscriptions, Want
 from treadle_tui.core.state.model import Dirty, Model
@@ -22,6 +22,9 @@ PING_SECONDS = 0.8
 
 PATIENCE_SECONDS = 1.1
 """How long an answer to that may take."""
+
+NOT_NOW = (StoreUnavailable, TooManyRequests, InternalServerError)
+"""What says nothing of the answer a moment later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class Feed:
         self._due = asyncio.Event()
         self._ping_seconds = ping_seconds
         self._patience = patience
+        self._is_put_off = False
+        """Whether something was refused that is to be asked for again."""
         self.asks_access = False
         """Whether each connection is asked what the token may do, for those who want to be sure."""
 
@@ -179,12 +184,18 @@ class Feed:
             if step.op == "watch" and table is not None:
                 table.refusal = str(refused)
                 self._model.changed(Dirty.ALL)
+            if isinstance(refused, NOT_NOW):
+                self._subscriptions.renew(step.topic)
+                self._is_put_off = True
 
     async def _watch_over(self) -> None:
         while True:
             await asyncio.sleep(self._ping_seconds)
             if self._model.link.live:
                 await self._ping()
+            if self._is_put_off:
+                self._is_put_off = False
+                self._due.set()
 
     async def _ping(self) -> None:
         begun = self._model.clock.steady()
