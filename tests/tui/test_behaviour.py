@@ -102,6 +102,23 @@ async def test_2_idle_means_that_nothing_is_asked_and_nothing_drawn(
         assert drawn == []
 
 
+async def test_2_an_idle_second_makes_no_line_of_a_queue_anew_and_no_answer_to_a_ping_draws_a_list(
+    server: MockServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with staged(server, clock) as stage:
+        made: list[str] = []
+        monkeypatch.setattr("treadle_tui.core.state.derived.queue_row", lambda job, *_: made.append(job.full_name))
+        monkeypatch.setattr("treadle_tui.screens.main.arranged", lambda *_: made.append("all"))
+        board = stage.app.front_screen
+        assert board is not None
+        monkeypatch.setattr(board, "draw", lambda _: made.append("drawn"))
+
+        await stage.pass_time(1)
+
+        assert made == []
+        assert stage.lines()[0].rstrip().endswith(":00:01")
+
+
 # 4. When a pending task starts; how well that is told is seen in core/state/test_forecast.py.
 
 

@@ -1,12 +1,14 @@
 """Without a server the dashboard says what was so, when, and what it does not know; and what keeps the server away."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.real_server import client, register, seen, up
-from tests.tui.stage import Stage, staged
+from tests.tui.scene import uuid
+from tests.tui.stage import Stage, staged, typed
 from treadle.transport.bearer import Bearer
 from treadle_server.testing import serve
 from treadle_tui.core.live.feed import Lost
@@ -56,6 +58,40 @@ async def test_7_queues_and_ages_stand_still_as_they_were_known(server: MockServ
         assert not [row for row in stage.app.model.alerts() if row.text.startswith("heartbeat 7")]
 
 
+async def test_7_what_was_known_before_the_break_is_dimmed_until_the_server_that_is_back_tells_of_it(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        server.drop()
+        await stage.settle()
+        assert stage.app.screen.has_class("-stale")
+        server.gate = asyncio.Event()
+        server.open()
+        await stage.settle()
+        assert "● live" in stage.lines()[0]
+        assert stage.app.screen.has_class("-stale")
+
+        server.gate.set()
+        await stage.settle()
+        assert not stage.app.screen.has_class("-stale")
+
+
+async def test_7_before_the_server_has_told_of_anything_nothing_is_said_to_be_well(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    for rows in (server.jobs, server.workers, server.failures, server.schedules, server.targets):
+        rows.clear()
+    server.gate = asyncio.Event()
+    async with staged(server, clock) as stage:
+        assert "not known yet" in stage.text()
+        await stage.press("!")
+        assert "Waiting for the server." in stage.text()
+
+        server.gate.set()
+        await stage.settle()
+        assert "Nothing needs you." in stage.text()
+
+
 @pytest.mark.parametrize("keys", [("down",), ("slash", *"angle", "enter")], ids=["queue", "filter"])
 async def test_7_how_many_tasks_another_queue_or_filter_has_is_not_known(
     server: MockServer, clock: FrozenClock, keys: tuple[str, ...]
@@ -73,6 +109,18 @@ async def test_7_how_many_tasks_another_queue_or_filter_has_is_not_known(
         await stage.settle()
         title = line_of(stage, "2 Tasks").split("─ 2 Tasks")[1]
         assert title.split()[1] != "?"
+
+
+@pytest.mark.parametrize("command", ["open 019aa5c0-0000-7000-8000-0000deadbeef", f"flow {uuid(3)}"])
+async def test_7_without_a_server_neither_a_task_nor_a_flow_is_loading(
+    server: MockServer, clock: FrozenClock, command: str
+) -> None:
+    async with staged(server, clock) as stage:
+        await gone_for(stage, 4)
+        await typed(stage, command)
+
+        assert "Waiting for the server." in stage.text()
+        assert "Loading" not in stage.text()
 
 
 async def test_7_how_many_tasks_there_are_is_what_was_told_last_until_a_server_that_is_back_tells_more(

@@ -8,8 +8,8 @@ import pytest
 from textual.events import MouseScrollDown, MouseScrollUp
 
 from tests.tui.mock import FrozenClock, MockServer
-from tests.tui.scene import scene, task
-from tests.tui.stage import Stage, staged
+from tests.tui.scene import job, scene, task
+from tests.tui.stage import Stage, staged, typed
 from treadle_tui.widgets.grid import Grid, TaskGrid
 
 
@@ -309,3 +309,12 @@ async def test_the_frame_says_how_many_how_ordered_and_which_are_seen(server: Mo
 
         assert "2 Tasks  @global:modifiers:Rotate  826 of 9,417   2 marked" in top
         assert f"rows 1-{grid(stage).page} of 826   by position   z freeze off" in bottom
+
+
+async def test_what_an_empty_queue_says_to_type_is_one_word_to_a_shell(server: MockServer, clock: FrozenClock) -> None:
+    server.jobs["odd"] = job("lab:tasks:two words", 77, counts={}, wave=0, oldest=None, workers=[])
+
+    async with staged(server, clock) as stage:
+        await typed(stage, "tasks lab:tasks:two words")
+
+        assert "$ treadle submit 'lab:tasks:two words' '{}'" in stage.text()

@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +12,8 @@ from treadle_tui.core.state.tables import Table
 Rows = dict[str, int]
 
 
-def make() -> Table[int]:
-    table: Table[int] = Table("workers", key="id", read=lambda row: row["value"])
+def make(*, whole: bool = False) -> Table[int]:
+    table: Table[int] = Table("workers", key="id", read=lambda row: row["value"], whole=whole)
     table.expect("w")
     return table
 
@@ -112,6 +113,35 @@ def test_a_delta_before_the_snapshot_is_of_no_use() -> None:
     table = make()
 
     assert not table.apply(delta({}, {"a": 1}, 3))
+    assert table.rows == {}
+
+
+def parts() -> list[dict[str, Any]]:
+    """A snapshot of three rows that comes in as many pushes."""
+    first, *others = ({**snapshot({key: 1}, 4), "frame": frame, "total": 3} for frame, key in enumerate("abc"))
+    return [first, *({**other, "push": "delta", "gone": [], "prev": other["frame"] - 1} for other in others)]
+
+
+def test_of_a_snapshot_in_several_pushes_nothing_is_shown_before_all_of_it_is_here() -> None:
+    table = make(whole=True)
+    first, second, third = parts()
+
+    assert not table.apply(first)
+    assert not table.apply(second)
+    assert (table.rows, table.ready, table.total) == ({}, False, 0)
+    assert table.apply(third)
+    assert (table.rows, table.order, table.torn) == ({"a": 1, "b": 1, "c": 1}, ["a", "b", "c"], False)
+    assert table.apply({**delta({}, {"d": 2}, 5), "frame": 3, "prev": 2, "total": 4})
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_part_of_a_snapshot_that_is_lost_marks_the_table_torn(lost: int) -> None:
+    table = make(whole=True)
+
+    for push in parts()[:lost] + parts()[lost + 1 :]:
+        table.apply(push)
+
+    assert table.torn
     assert table.rows == {}
 
 

@@ -45,7 +45,7 @@ class Attention(ListScreen[Alert]):
         found = self.ctx.model.alerts()
         self.pane.rows.update([alert.id for alert in found], {alert.id: alert for alert in found})
         bad = sum(alert.severity == "bad" for alert in found)
-        count = f"  {len(found)}, {bad} bad" if found else ""
+        count = f"  {len(found):,}, {bad:,} bad" if found else ""
         self.grid.set_titles(
             self.ctx.aged((Span("! Attention", "title"), Span(count, "dim")), *ALERT_TOPICS),
             (Span("enter goes there  d dismiss", "dim"),),

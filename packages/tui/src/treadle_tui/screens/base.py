@@ -78,11 +78,12 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def show(self, dirty: Dirty) -> None:
         """Draw what is dirty, if this screen shows it."""
-        if not self._can_draw or not dirty & self.WATCHES:
+        if not self._can_draw or not dirty & (self.WATCHES | Dirty.PULSE):
             return
-        if dirty & (Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS):
+        if dirty & (Dirty.PULSE | Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS):
             self._show_frame()
-        self.draw(dirty)
+        if dirty & self.WATCHES:
+            self.draw(dirty)
 
     def tick(self) -> None:
         """A second has passed."""
@@ -136,7 +137,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         self._banner.display = bool(banner)
         self._banner.show([banner])
         self._show_mode()
-        self._dim(stale=not model.link.live and model.data_age() is not None)
+        self._dim(stale=model.is_stale)
         self._status_bar.show()
         self.show_keys()
 

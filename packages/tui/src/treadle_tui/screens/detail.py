@@ -22,6 +22,7 @@ from treadle_tui.core.verbs.messages import names_of
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.artifacts import artifact_lines
+from treadle_tui.core.views.empty_states import coming
 from treadle_tui.core.views.sheets import SHEETS, Sheets
 from treadle_tui.core.views.task_header import header
 from treadle_tui.core.views.timeline import timeline
@@ -264,7 +265,7 @@ class Detail(BaseScreen, MessageActions):
 
 def _waiting(ctx: ScreenContext) -> str:
     if not ctx.model.task.ready:
-        return "Loading."
+        return coming(ctx.model)
     return "There is no such task: it was pruned, or the id is of another server. Press esc to go back."
 
 

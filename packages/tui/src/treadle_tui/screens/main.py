@@ -50,6 +50,8 @@ class Main(BaseScreen):
     def __init__(self, ctx: ScreenContext) -> None:
         super().__init__(ctx)
         self._sort = next(iter(SORTS))
+        self._arranged: dict[str, QueueRow] | None = None
+        self._arranged_by = self._sort
         self._has_tombstone = False
         self._is_wide = False
         """Whether queues have their whole names."""
@@ -127,17 +129,22 @@ class Main(BaseScreen):
 
     def _draw_queues(self) -> None:
         self._choose_queue_columns()
-        totals = self.ctx.model.totals()
         rows = self.ctx.model.queue_rows()
-        lines = arranged(rows.values(), self._sort, workers=totals.workers_serving, slots=totals.slots)
+        if rows is not self._arranged or self._sort != self._arranged_by:
+            self._arrange(rows)
+        self._queue_grid.styles.height = max(4, min(self._queues.rows.total or 4, self.size.height // 3) + 3)
+        self._queue_grid.rows_changed()
+        self._follow_queue()
+
+    def _arrange(self, rows: dict[str, QueueRow]) -> None:
+        """Put the queues into their order; while neither is another that is done once."""
+        self._arranged, self._arranged_by = rows, self._sort
+        lines = arranged(rows.values(), self._sort, self.ctx.model.every_queue())
         begins = self._queues.rows.cursor is None
         self._queues.rows.update(list(lines), lines)
         if begins and rows and not (self.ctx.query.begins_everywhere and self._queues.rows.find(ALL_QUEUES)):
             # One comes to see where the work is; from then on the cursor is the reader's.
             self._queues.rows.find(max(lines, key=lambda key: -1 if key == ALL_QUEUES else rows[key].pending))
-        self._queue_grid.styles.height = max(4, min(len(lines) or 4, self.size.height // 3) + 3)
-        self._queue_grid.rows_changed()
-        self._follow_queue()
 
     def _draw_tasks(self) -> None:
         if self._list.update():
@@ -300,8 +307,8 @@ class Main(BaseScreen):
         self._draw_queues()
 
     def _choose_queue_columns(self) -> None:
-        longest = max((len(name) for name in self.ctx.model.queue_rows()), default=1)
-        chosen = queue_columns(self.ctx.model.span, wide=longest if self._is_wide else 0)
+        names = self.ctx.model.queue_rows() if self._is_wide else ()
+        chosen = queue_columns(self.ctx.model.span, wide=max(map(len, names), default=int(self._is_wide)))
         if chosen != self._queues.columns:
             self._queues.columns = chosen
 

@@ -34,9 +34,10 @@ class Workers(ListScreen[WorkerRow]):
         rows = self.ctx.model.worker_rows()
         ordered = sorted(rows.values(), key=lambda row: (_SEVERITY[row.health], row.name))
         self.pane.rows.update([row.id for row in ordered], rows)
-        serving = sum(row.serves for row in ordered) if self.ctx.model.link.live else UNKNOWN
+        serving = f"{sum(row.serves for row in ordered):,}" if self.ctx.model.link.live else UNKNOWN
+        counts = f"  {serving} of {len(ordered):,} serve"
         self.grid.set_titles(
-            self.ctx.aged((Span("3 Workers", "title"), Span(f"  {serving} of {len(ordered)} serve", "dim")), "workers"),
+            self.ctx.aged((Span("3 Workers", "title"), Span(counts, "dim")), "workers"),
             (Span("enter its tasks  esc back", "dim"),),
         )
 

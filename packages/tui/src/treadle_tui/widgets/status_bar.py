@@ -60,6 +60,6 @@ class StatusBar(Widget):
         self._now.show(now_lines(ctx.model))
         size = self._attention.content_size
         found = len(ctx.model.alerts())
-        attention = (Span("! Attention", "title"), Span(f"  {found}" if found else "", "dim"))
+        attention = (Span("! Attention", "title"), Span(f"  {found:,}" if found else "", "dim"))
         self._attention.set_titles(ctx.aged(attention, "jobs", "workers"))
         self._attention.show(attention_lines(ctx.model, size.width, size.height, ctx.glyphs))

@@ -90,12 +90,14 @@ def alerts(
     now: datetime,
 ) -> list[Alert]:
     """Return what wants a look, the worst first."""
-    known = {queue.name: queue for queue in queues}
-    found = [alert for queue in known.values() for alert in _of_queue(queue, now)]
+    found = [alert for queue in queues for alert in _of_queue(queue, now)]
     workers = list(workers)
     serving = {worker.name for worker in workers if worker.serves and worker.item.name}
     for worker in workers:
-        found += [*_of_worker(worker, serving), *_of_runs(worker, now)]
+        if not worker.serves:
+            found += _of_worker(worker, serving)
+        if worker.item.running:
+            found += _of_runs(worker, now)
     for target in targets:
         found += _of_target(target, now)
     for schedule in schedules:
@@ -138,7 +140,7 @@ def _of_worker(worker: WorkerRow, serving: Collection[str]) -> Iterator[Alert]:
         yield Alert("warn", worker.name, f"heartbeat {age(worker.quiet)}", "worker", worker.id, worker.quiet)
     elif worker.health == "away":
         yield Alert("warn", worker.name, f"disconnected {age(worker.away)}", "worker", worker.id, worker.away)
-    elif worker.health == "lost" and worker.name not in serving and worker.lost < LOST_SECONDS:
+    elif worker.health == "lost" and worker.lost < LOST_SECONDS and worker.name not in serving:
         yield Alert("bad", worker.name, f"lost, {age(worker.quiet)}", "worker", worker.id, worker.quiet)
 
 

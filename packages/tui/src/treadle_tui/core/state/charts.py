@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import zip_longest
 
 from treadle.wire.jobs import JobItem, QueueHistory
 from treadle_tui.core.draw.spans import USUAL, ChartSpan
@@ -19,23 +20,34 @@ class Charted:
     failed: Sequence[int | None]
 
 
-def charted(jobs: Iterable[JobItem], span: ChartSpan, now: datetime) -> Charted:
-    """Return what the jobs together did; of a server that measured less long than that, or never, it is None."""
-    jobs = list(jobs)
-    histories = [_history(job, span) for job in jobs]
-    since = max((job.stats.since for job in jobs if job.stats is not None), default=None)
-    nobody = all(history is None for history in histories) or since is None
-    known = 0 if since is None or nobody else _known(since, span, now)
-    return Charted(
-        completed=_summed([history.completed for history in histories if history is not None], span.steps, known),
-        failed=_summed([history.failed for history in histories if history is not None], span.steps, known),
-    )
+def charted(job: JobItem, span: ChartSpan, now: datetime) -> Charted:
+    """Return what the job did; of a server that measured less long than that, or never, it is None."""
+    history = _history(job, span)
+    if history is None or job.stats is None:
+        return Charted([None] * span.steps, [None] * span.steps)
+    known = _known(job.stats.since, span, now)
+    return Charted(_placed(history.completed, span.steps, known), _placed(history.failed, span.steps, known))
 
 
-def measured_since(jobs: Iterable[JobItem], span: ChartSpan, now: datetime) -> datetime | None:
+def measured_since(job: JobItem, span: ChartSpan, now: datetime) -> datetime | None:
     """Return since when what is charted is measured, if that is within the span; None when all of it is."""
-    since = max((job.stats.since for job in jobs if job.stats is not None), default=None)
+    since = None if job.stats is None else job.stats.since
     return since if since is not None and now - since < timedelta(seconds=span.seconds) else None
+
+
+def together(histories: Iterable[QueueHistory]) -> list[QueueHistory]:
+    """Return for each length of steps one history, of all that have such steps."""
+    by_step: dict[float, list[QueueHistory]] = {}
+    for history in histories:
+        by_step.setdefault(history.step_seconds, []).append(history)
+    return [
+        QueueHistory(
+            step_seconds=step,
+            completed=_summed([history.completed for history in found]),
+            failed=_summed([history.failed for history in found]),
+        )
+        for step, found in by_step.items()
+    ]
 
 
 def _history(job: JobItem, span: ChartSpan) -> QueueHistory | None:
@@ -55,10 +67,16 @@ def _known(since: datetime, span: ChartSpan, now: datetime) -> int:
     return min(span.steps, int(measured // span.step_seconds) + 1)
 
 
-def _summed(series: Sequence[Sequence[int]], steps: int, known: int) -> list[int | None]:
-    # The newest values stand last, so shorter series are added from the end.
-    sums = [sum(values[-back] for values in series if back <= len(values)) for back in range(steps, 0, -1)]
-    return [None] * (steps - known) + sums[steps - known :]
+def _placed(values: Sequence[int], steps: int, known: int) -> list[int | None]:
+    # The newest values stand last; before the first of a shorter series nothing happened.
+    whole = [*[0] * (steps - len(values)), *values[-steps:]]
+    return [None] * (steps - known) + whole[steps - known :]
+
+
+def _summed(series: Iterable[Sequence[int]]) -> list[int]:
+    # Added from the end, where the newest values stand. Of thousands of queues most have done nothing lately.
+    backwards = [values[::-1] for values in series if any(values)]
+    return [sum(values) for values in zip_longest(*backwards, fillvalue=0)][::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +89,9 @@ class Throughput:
     failed_rate: float
 
 
-def throughput(jobs: Sequence[JobItem], span: ChartSpan, now: datetime) -> Throughput:
-    """Return what all queues did in each second of the span's steps, and lately."""
-    found, lately = charted(jobs, span, now), charted(jobs, USUAL, now)
+def throughput(job: JobItem, span: ChartSpan, now: datetime) -> Throughput:
+    """Return what the job, which may stand for all of them, did in each second of the span's steps, and lately."""
+    found, lately = charted(job, span, now), charted(job, USUAL, now)
     return Throughput(
         completed=[None if value is None else value / span.step_seconds for value in found.completed],
         failed=[None if value is None else value / span.step_seconds for value in found.failed],

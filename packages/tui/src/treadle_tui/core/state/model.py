@@ -30,12 +30,13 @@ from treadle_tui.core.draw.spans import USUAL, ChartSpan
 from treadle_tui.core.state.attention import Alert, Dismissed, alerts
 from treadle_tui.core.state.charts import Throughput, measured_since, throughput
 from treadle_tui.core.state.clock import Clock, ServerTime, SystemClock
+from treadle_tui.core.state.derived import Derived, QueueLinesMaker, Totals, totals
 from treadle_tui.core.state.detail import TaskDetail, shown_detail
 from treadle_tui.core.state.events import EventLog
 from treadle_tui.core.state.failures import FailureRow, failure_rows
 from treadle_tui.core.state.forecast import Forecast, forecast
 from treadle_tui.core.state.logs import LogRow, log_row
-from treadle_tui.core.state.queues import QueueRow, queue_row
+from treadle_tui.core.state.queues import QueueRow
 from treadle_tui.core.state.schedules import ScheduleRow, schedule_rows
 from treadle_tui.core.state.tables import Push, Table
 from treadle_tui.core.state.targets import TargetRow, target_rows
@@ -64,6 +65,8 @@ class Dirty(Flag):
     FAILURES = auto()
     LIMITS = auto()
     LOGS = auto()
+    PULSE = auto()
+    """How long the server took to answer, and how old what is shown is: told in the frame alone."""
     ALL = LINK | QUEUES | WORKERS | TASKS | TASK | TARGETS | SCHEDULES | EVENTS | FAILURES | LIMITS | LOGS
 
 
@@ -88,23 +91,6 @@ class LinkState:
         return self.state == "live"
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """The sums over all queues and workers."""
-
-    pending: int
-    running: int
-    scheduled: int
-    held: int
-    slots: int
-    workers: int
-    workers_serving: int
-    queues: int
-    failed: int
-    retrying: int
-    """Tasks that failed and wait for another try."""
-
-
 class Model:
     """Everything that the dashboard knows."""
 
@@ -115,8 +101,8 @@ class Model:
         self.time = ServerTime(self.clock)
         self.link = LinkState()
         self.counts = Table[Mapping[str, int]]("counts", key="job", read=lambda row: row["counts"])
-        self.jobs = Table[JobItem]("jobs", key="id", read=JobItem.model_validate)
-        self.workers = Table[WorkerItem]("workers", key="id", read=WorkerItem.model_validate)
+        self.jobs = Table[JobItem]("jobs", key="id", read=JobItem.model_validate, whole=True)
+        self.workers = Table[WorkerItem]("workers", key="id", read=WorkerItem.model_validate, whole=True)
         self.tasks = Table[TaskItem]("tasks", key="id", read=partial(_task, self.sealer))
         self.task = Table[TaskDetail]("task", key="id", read=partial(_detail, self.sealer))
         self.targets = Table[TargetItem]("targets", key="id", read=TargetItem.model_validate)
@@ -133,7 +119,8 @@ class Model:
         self._overdue = Overdue()
         self._dismissed = Dismissed()
         self._pending_samples: deque[tuple[float, int]] = deque(maxlen=GROWTH_SECONDS + 1)
-        self._derived: _Derived | None = None
+        self._queue_lines = QueueLinesMaker()
+        self._derived: Derived | None = None
 
     # What the feed tells.
 
@@ -141,6 +128,8 @@ class Model:
         """A connection stands and the server has answered the hello."""
         # What came before the break says nothing about growth now.
         self._pending_samples.clear()
+        for table in self._tables:
+            table.outdate()
         self.link = LinkState("live", last_alive=self.clock.steady(), latency=self.link.latency, hello=hello)
         self.changed(Dirty.ALL)
 
@@ -151,7 +140,7 @@ class Model:
         for table in self._tables:
             # As it was when the ping was sent: what came since then is not in the answer.
             table.know(self.clock.steady() - latency, behind)
-        self._dirty |= Dirty.LINK
+        self._dirty |= Dirty.PULSE
 
     def lost(self, detail: str, state: Link = "gone") -> None:
         """The connection is gone; it is `refused` or `denied` when trying again alone will not mend it."""
@@ -207,7 +196,11 @@ class Model:
 
     def queue_rows(self) -> dict[str, QueueRow]:
         """Return each queue's line by its job's full name."""
-        return self._now().queues
+        return self._now().lines.rows
+
+    def every_queue(self) -> QueueRow:
+        """Return the line that stands for all queues."""
+        return self._now().lines.every
 
     def worker_rows(self) -> dict[str, WorkerRow]:
         """Return each worker's line by its id."""
@@ -245,7 +238,7 @@ class Model:
     def _forecast(self, row: QueueRow) -> Forecast | None:
         known = self._now()
         linked = [known.workers[key] for key in row.job.workers if key in known.workers]
-        jobs = {name: queue.job for name, queue in known.queues.items()}
+        jobs = {name: queue.job for name, queue in known.lines.rows.items()}
         return forecast(row.job, row.pending, linked, jobs, self.now())
 
     def target_rows(self, wanted: TaskFilter) -> list[TargetRow]:
@@ -268,7 +261,7 @@ class Model:
 
     def throughput(self) -> Throughput:
         """Return what all queues together did in the span of the charts."""
-        return throughput(list(self.jobs.rows.values()), self.span, self.now())
+        return throughput(self.every_queue().job, self.span, self.now())
 
     def take_span(self, span: ChartSpan) -> None:
         """Let the charts go over another time."""
@@ -277,23 +270,12 @@ class Model:
 
     def measured_since(self) -> datetime | None:
         """Return since when the charts know anything, when that is not their whole span."""
-        return measured_since(self.jobs.rows.values(), self.span, self.now())
+        return measured_since(self.every_queue().job, self.span, self.now())
 
     def totals(self) -> Totals:
         """Return the sums over all queues and workers."""
-        queues, workers = self.queue_rows().values(), self.worker_rows().values()
-        return Totals(
-            pending=sum(queue.pending for queue in queues),
-            running=sum(queue.running for queue in queues),
-            scheduled=sum(queue.scheduled for queue in queues),
-            held=sum(queue.held for queue in queues),
-            slots=sum(worker.item.concurrency for worker in workers if worker.serves),
-            workers=len(workers),
-            workers_serving=sum(worker.serves for worker in workers),
-            queues=len(queues),
-            failed=sum(queue.failed for queue in queues),
-            retrying=sum(queue.retrying for queue in queues),
-        )
+        known = self._now()
+        return totals(known.lines, known.workers)
 
     def growth(self) -> float:
         """Return by how many tasks a second the pending ones have grown lately."""
@@ -301,6 +283,16 @@ class Model:
             return 0.0
         (first_at, first), (last_at, last) = self._pending_samples[0], self._pending_samples[-1]
         return (last - first) / (last_at - first_at) if last_at > first_at else 0.0
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the server has told of queues and workers: before, nothing is known to be well."""
+        return bool(self.jobs.generation and self.workers.generation)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether what is shown is how it was, and not how it is."""
+        return (not self.link.live and self.data_age() is not None) or any(table.outdated for table in self._tables)
 
     def data_age(self) -> float | None:
         """Return for how many seconds nothing has been heard of the server."""
@@ -326,18 +318,18 @@ class Model:
         row = self.worker_rows().get(worker_id)
         return row.name if row is not None else worker_id[-8:]
 
-    def _now(self) -> "_Derived":
+    def _now(self) -> Derived:
         if self._derived is None:
             self._derived = self._derive()
         return self._derived
 
-    def _derive(self) -> "_Derived":
+    def _derive(self) -> Derived:
         now = self.now()
         # Workers are judged by the instant that their rows tell of: what is late is the rows, and not every worker.
         late = max(self._behind(), self.age("workers") or 0.0)
         beating, steady = self.time.now() - timedelta(seconds=late), self.clock.steady() - late
         self._busy.note(self.workers.rows.values(), steady)
-        usual = {job.full_name: job.stats.completed_run for job in self.jobs.rows.values() if job.stats is not None}
+        usual = self._queue_lines.usual(self.jobs.rows)
         workers = {
             key: worker_row(
                 item,
@@ -350,24 +342,12 @@ class Model:
             for key, item in self.workers.rows.items()
         }
         self._overdue.note(workers.values())
-        queues = {
-            job.full_name: queue_row(job, self.counts.rows.get(job.full_name, job.counts), workers)
-            for job in self.jobs.rows.values()
-        }
+        lines = self._queue_lines.lines(self.jobs.rows, self.counts.rows, workers)
         targets = [TargetRow(item) for item in self.targets.rows.values()]
         schedules = [ScheduleRow(item) for item in self.schedules.rows.values()]
         failures = self.failures.rows.values()
-        raised = alerts(queues.values(), workers.values(), targets, schedules, failures, now=now)
-        return _Derived(queues, workers, self._dismissed.left(raised))
-
-
-@dataclass(frozen=True, slots=True)
-class _Derived:
-    queues: dict[str, QueueRow]
-    workers: dict[str, WorkerRow]
-    alerts: list[Alert]
-    forecasts: dict[str, Forecast | None] = field(default_factory=dict)
-    """Of the queues of which somebody has asked, by their jobs."""
+        raised = alerts(lines.troubled, workers.values(), targets, schedules, failures, now=now)
+        return Derived(lines, workers, self._dismissed.left(raised))
 
 
 _PARTS = {

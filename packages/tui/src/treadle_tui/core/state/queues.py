@@ -1,15 +1,16 @@
 """A job's queue as the dashboard shows it, made of the job, its counts and its workers."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from treadle.wire.jobs import JobItem, Percentiles, QueueStats
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import WAITING, Status
 from treadle_tui.core.draw.glyphs import QueueState
-from treadle_tui.core.state.charts import recent_rate
+from treadle_tui.core.state.charts import recent_rate, together
 from treadle_tui.core.state.workers import WorkerRow
 
 ALL_QUEUES = "*"
@@ -41,8 +42,6 @@ class QueueRow:
     workers: int
     rate: float
     """Tasks completed a second."""
-    jobs: Sequence[JobItem]
-    """The jobs whose charts are its own: one, or all of them."""
 
     @property
     def name(self) -> str:
@@ -86,7 +85,6 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
         retrying=min(job.retrying, sum(counts.get(status, 0) for status in WAITING)),
         workers=len(serving),
         rate=recent_rate(job.history.completed, job.history.step_seconds) if job.history else 0.0,
-        jobs=(job,),
     )
 
 
@@ -107,8 +105,10 @@ def all_queues(rows: Iterable[QueueRow], *, workers: int, slots: int) -> QueueRo
     `workers` serve any of them, with so many `slots`: each is counted once, however many queues it serves.
     """
     queues = list(rows)
+    jobs = [queue.job for queue in queues]
     oldest = [at for queue in queues if (at := queue.oldest_pending_at) is not None]
-    stats = [queue.job.stats for queue in queues if queue.job.stats is not None]
+    past = [job.past for job in jobs if job.past is not None]
+    stats = [job.stats for job in jobs if job.stats is not None]
     summed = None
     if stats:
         summed = QueueStats(
@@ -125,8 +125,10 @@ def all_queues(rows: Iterable[QueueRow], *, workers: int, slots: int) -> QueueRo
         name="all queues",
         full_name=ALL_QUEUES,
         schema={},
-        created_at=min((queue.job.created_at for queue in queues), default=datetime.max.replace(tzinfo=UTC)),
+        created_at=min((job.created_at for job in jobs), default=datetime.max.replace(tzinfo=UTC)),
         oldest_pending_at=min(oldest, default=None),
+        history=next(iter(together(job.history for job in jobs if job.history is not None)), None),
+        past=together(chain.from_iterable(past)) if past else None,
         stats=summed,
     )
     return QueueRow(
@@ -144,7 +146,6 @@ def all_queues(rows: Iterable[QueueRow], *, workers: int, slots: int) -> QueueRo
         retrying=sum(queue.retrying for queue in queues),
         workers=workers,
         rate=sum(queue.rate for queue in queues),
-        jobs=[queue.job for queue in queues],
     )
 
 
@@ -165,8 +166,7 @@ SORTS: dict[str, Callable[[QueueRow], Any]] = {
 """The orders of the queues' pane, first the usual one."""
 
 
-def arranged(rows: Iterable[QueueRow], sort: str, *, workers: int, slots: int) -> dict[str, QueueRow]:
-    """Return the lines by their keys as they stand in the pane; the one for every queue first, if there are several."""
+def arranged(rows: Iterable[QueueRow], sort: str, every: QueueRow) -> dict[str, QueueRow]:
+    """Return the lines by their keys as they stand in the pane; if there are several, first the one for all of them."""
     lines = told_once(sorted(rows, key=SORTS[sort]))
-    every = [all_queues(lines, workers=workers, slots=slots)] if len(lines) > 1 else []
-    return {row.name: row for row in (*every, *lines)}
+    return {row.name: row for row in ([every] if len(lines) > 1 else []) + lines}

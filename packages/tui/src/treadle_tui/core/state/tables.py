@@ -18,7 +18,8 @@ class Table(Generic[Row]):
     over. What a reader got hold of, `rows` and `order`, stays as it is: each push makes new ones.
     """
 
-    def __init__(self, topic: Topic, *, key: str, read: Callable[[Any], Row]) -> None:
+    def __init__(self, topic: Topic, *, key: str, read: Callable[[Any], Row], whole: bool = False) -> None:
+        """`whole` says that the server tells of all rows that there are, in several pushes where they are many."""
         self.topic = topic
         self.rows: dict[str, Row] = {}
         self.order: list[str] = []
@@ -35,6 +36,8 @@ class Table(Generic[Row]):
         self.ready = False
         """Whether a snapshot of the present subscription has come; until then the rows are of the one before."""
         self.torn = False
+        self.outdated = False
+        """Whether the rows are those of a connection before this one: what has become of them nobody has told yet."""
         self.refusal: str | None = None
         """Why the server does not show it."""
         self.known_at: float | None = None
@@ -45,6 +48,9 @@ class Table(Generic[Row]):
         self._seq = -1
         self._frame = -1
         self._countable = True
+        self._is_whole = whole
+        self._begun: dict[str, Any] | None = None
+        """As much of a snapshot as has come: half of the queues, with half of their sums, would be a lie."""
 
     def expect(self, sub: str | None) -> None:
         """Listen to another subscription from now on; the rows stay until its snapshot is here."""
@@ -52,9 +58,15 @@ class Table(Generic[Row]):
         self.ready = False
         self.torn = False
         self.refusal = None
+        self._begun = None
+
+    def outdate(self) -> None:
+        """Note that another connection stands, behind which may be another server."""
+        self.outdated = bool(self.rows)
 
     def clear(self) -> None:
         """Forget the rows: what comes next is of something else."""
+        self.outdated = False
         self.rows, self.order, self.total, self.offset, self.ready = {}, [], 0, 0, False
         self.known_at = None
         self.offset_is_capped = False
@@ -81,13 +93,27 @@ class Table(Generic[Row]):
             # A subscription begins with its snapshot: one that comes again is older than what followed it.
             if self.ready:
                 return False
-            self._snapshot(push)
-            return True
-        if not self.ready:
-            # Its snapshot should have come before it.
+            self._begun = dict(push)
+        elif self.ready:
+            return self._delta(push)
+        elif not self._goes_on(push):
+            return False
+        assert self._begun is not None
+        if self._is_whole and len(self._begun["rows"]) < self._begun.get("total", 0):
+            return False
+        self._snapshot(self._begun)
+        self._begun = None
+        return True
+
+    def _goes_on(self, push: Push) -> bool:
+        """Take what a snapshot goes on with: before it is whole nothing else may come. Return whether it was that."""
+        begun = self._begun
+        if begun is None or push.get("prev") != begun.get("frame"):
+            # Its beginning or a part of it was lost, or one came twice.
             self.torn = True
             return False
-        return self._delta(push)
+        self._begun = {**push, "rows": [*begun["rows"], *push["rows"]]}
+        return True
 
     def _snapshot(self, push: Push) -> None:
         read = [(str(row[self._key]), self._read(row)) for row in push["rows"]]
@@ -97,7 +123,7 @@ class Table(Generic[Row]):
         self._frame = int(push.get("frame", 0))
         self._totals(push)
         self._countable = self.total == len(self.rows)
-        self.ready, self.torn = True, False
+        self.ready, self.torn, self.outdated = True, False, False
         self.generation += 1
 
     def _delta(self, push: Push) -> bool:

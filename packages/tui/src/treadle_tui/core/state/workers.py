@@ -60,18 +60,20 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """A worker as the dashboard shows it."""
+    """A worker as the dashboard shows it: its health, and on demand what only those who look at it need."""
 
     item: WorkerItem
     health: Health
+    now: datetime
+    """The instant that the row tells of."""
     quiet: float
     """Seconds since its last heartbeat."""
-    runs: Sequence[RunRow] = ()
-    """What it runs now, what has outlasted the usual the most first."""
-    beats: Sequence[bool] = ()
+    silent: float
+    """Of these those in which it should have beaten as it is now expected to."""
+    seen: Sequence[bool]
     """Whether each expected heartbeat came, the last one last; as far as they were watched from here."""
-    away: float = 0.0
-    """Seconds since its connection broke, of one that is not back."""
+    usual: Mapping[str, Percentiles]
+    """How long runs of each job take."""
 
     @property
     def id(self) -> str:
@@ -87,6 +89,24 @@ class WorkerRow:
     def exported(self) -> dict[str, Any]:
         """Return what is written of it to a file."""
         return {**self.item.model_dump(mode="json"), "health": self.health}
+
+    @property
+    def beats(self) -> Sequence[bool]:
+        """Whether each expected heartbeat came, and each that is due by now."""
+        item = self.item
+        # What should have come since the last one; one more is still on its way.
+        due = int((self.silent - SLACK) / item.beat_seconds), int((self.quiet - SLACK) / item.idle_beat_seconds)
+        return (*self.seen, *(False,) * min(max(0, *due), BEATS_SHOWN))[-BEATS_SHOWN:]
+
+    @property
+    def runs(self) -> Sequence[RunRow]:
+        """What it runs now, what has outlasted the usual the most first."""
+        return _runs(self.item, self.now, self.usual)
+
+    @property
+    def away(self) -> float:
+        """Seconds since its connection broke, of one that is not back."""
+        return max(0.0, since(self.item.away_since, self.now) or 0.0)
 
     @property
     def lost(self) -> float:
@@ -115,16 +135,8 @@ def worker_row(
     """
     quiet = max(0.0, since(item.last_heartbeat, now) or 0.0)
     silent = min(quiet, busy_for) if item.running else quiet
-    # What should have come since the last one; one more is still on its way.
-    missed = max(0, int((silent - SLACK) / item.beat_seconds), int((quiet - SLACK) / item.idle_beat_seconds))
-    return WorkerRow(
-        item=item,
-        health=_health(item, quiet=quiet, silent=silent, was_late=was_late),
-        quiet=quiet,
-        away=max(0.0, since(item.away_since, now) or 0.0),
-        beats=(*beats, *(False,) * min(missed, BEATS_SHOWN))[-BEATS_SHOWN:],
-        runs=_runs(item, now, usual),
-    )
+    health = _health(item, quiet=quiet, silent=silent, was_late=was_late)
+    return WorkerRow(item, health, now, quiet, silent, beats, usual)
 
 
 def _runs(item: WorkerItem, now: datetime, usual: Mapping[str, Percentiles]) -> list[RunRow]:
@@ -185,7 +197,7 @@ class Beats:
     def of(self, worker_id: str) -> Sequence[bool]:
         """Return whether each expected heartbeat of a worker came, the last one last."""
         seen = self._seen.get(worker_id)
-        return () if seen is None else tuple(seen[1])
+        return () if seen is None else seen[1]
 
 
 class Overdue:

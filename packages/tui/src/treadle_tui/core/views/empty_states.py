@@ -1,5 +1,6 @@
 """What stands in empty panes: what is so, and what to type next."""
 
+from shlex import quote
 from typing import Any
 
 from treadle.wire.status import Status
@@ -48,7 +49,7 @@ def no_queues(model: Model) -> list[Spans]:
     ]
 
 
-def _coming(model: Model) -> str:
+def coming(model: Model) -> str:
     """Return what there is to wait for where rows were asked for: without a server nothing is under way."""
     return "Loading." if model.link.live else WAITING
 
@@ -61,14 +62,14 @@ def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs) -> list[Spans]:
     if query.want() is None:
         return [_say("The tasks of the highlighted queue will be here.")]
     if not table.ready:
-        return [_say(_coming(model))]
+        return [_say(coming(model))]
     if query.text:
         return [
             _say(f"No task matches {clean(query.text, ascii_only=glyphs.ascii_only)}"),
             _say("Press esc to see all of the queue, / to change the filter."),
         ]
     job = clean(query.job or "", ascii_only=glyphs.ascii_only)
-    return [_say("This queue has no tasks. Put one in:"), _type(f"treadle submit {job} '{{}}'")]
+    return [_say("This queue has no tasks. Put one in:"), _type(f"treadle submit {quote(job)} '{{}}'")]
 
 
 def no_logs(model: Model, text: str) -> list[Spans]:
@@ -76,13 +77,13 @@ def no_logs(model: Model, text: str) -> list[Spans]:
     if model.logs.refusal is not None:
         return [_say(f"The server shows no logs: {clean(model.logs.refusal, limit=200)}")]
     if not model.logs.ready:
-        return [_say(_coming(model))]
+        return [_say(coming(model))]
     if text:
         return [_say(f"No line has {clean(text)} in it. Press esc to see all of them.")]
     return [_say("Nothing logged. Write ctx.log(...) in a task.")]
 
 
-def no_flow(refusal: str | None) -> list[Spans]:
+def no_flow(model: Model, refusal: str | None) -> list[Spans]:
     """Return the words for when no flow is shown."""
     if refusal is not None:
         return [
@@ -90,7 +91,7 @@ def no_flow(refusal: str | None) -> list[Spans]:
             _say("Press esc to go back; see which there are:"),
             _type("treadle flows"),
         ]
-    return [_say("Loading.")]
+    return [_say(coming(model))]
 
 
 def no_workers(model: Model) -> list[Spans]:
@@ -137,6 +138,8 @@ def no_alerts(model: Model, glyphs: Glyphs) -> list[Spans]:
     """Return the words for when nothing wants a look."""
     if not model.link.live:
         return [_say("Not known without a connection.")]
+    if not model.is_told:
+        return [_say(WAITING)]
     return [
         _say(f"{glyphs.task[Status.COMPLETED]} Nothing needs you."),
         _say("Starved queues, failures, late and lost workers, held targets, late schedules, stuck tasks: here."),

@@ -79,7 +79,7 @@ def _workers(row: QueueRow, context: CellContext) -> Spans:
 
 
 def _history(row: QueueRow, context: CellContext, cells: int) -> Spans:
-    values = charted(row.jobs, context.span, context.now).completed
+    values = charted(row.job, context.span, context.now).completed
     return (Span(sparkline(spread(values, cells), cells, context.glyphs), "accent"),)
 
 

@@ -7,7 +7,8 @@ from treadle.wire.status import Status
 from treadle_tui.core.draw.format import age, clock, number, rate, signed, sparkline, spread
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, fit, joined, width
-from treadle_tui.core.state.model import LinkState, Model, Totals
+from treadle_tui.core.state.derived import Totals
+from treadle_tui.core.state.model import LinkState, Model
 
 _LINKS: dict[str, tuple[str, Tone]] = {
     "connecting": ("connecting", "warn"),
@@ -45,7 +46,7 @@ def top_line(
         (_link(model.link, glyphs, replay=replay),),
         (Span(_access(model.link, read_only=read_only), "hold" if read_only else "dim"),),
     ]
-    queues = str(totals.queues) if model.jobs.generation else UNKNOWN
+    queues = f"{totals.queues:,}" if model.jobs.generation else UNKNOWN
     counts: list[Spans] = [(Span(f" {queues} queue{'' if queues == '1' else 's'}"),)]
     if folded:
         counts = [
@@ -57,7 +58,7 @@ def top_line(
     counts.append(serving)
     if alerts:
         worst: Tone = "bad" if alerts[0].severity == "bad" else "warn"
-        counts.append((Span(f"! {len(alerts)}", worst),))
+        counts.append((Span(f"! {len(alerts):,}", worst),))
     if totals.failed:
         said = "" if folded else " failed"
         counts.append((Span(f"{glyphs.task[Status.FAILED]} {number(totals.failed, cells=6)}{said}", "bad"),))
@@ -83,7 +84,8 @@ def _serving(model: Model, totals: Totals) -> str:
     """Return how many of all workers serve; before the server has told of any, that is not known."""
     if not model.workers.generation:
         return UNKNOWN
-    return f"{totals.workers_serving if model.link.live else UNKNOWN}/{totals.workers}"
+    serving = f"{totals.workers_serving:,}" if model.link.live else UNKNOWN
+    return f"{serving}/{totals.workers:,}"
 
 
 def _of_queues(model: Model, count: int, *, cells: int = 6) -> str:
@@ -168,8 +170,10 @@ def attention_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> li
     """Return the worst alerts, as many as there is room for; the box's title says how many there are."""
     found = model.alerts()
     if not found:
-        quiet = "nothing needs you" if model.link.live else "not known without a connection"
-        return [(Span(f"{glyphs.task[Status.COMPLETED]} {quiet}" if model.link.live else quiet, "dim"),)]
+        if not model.link.live:
+            return [(Span("not known without a connection", "dim"),)]
+        well = f"{glyphs.task[Status.COMPLETED]} nothing needs you"
+        return [(Span(well if model.is_told else "not known yet", "dim"),)]
     lines: list[Spans] = []
     for alert in found[: max(1, height)]:
         glyph = glyphs.cross if alert.severity == "bad" else "!"

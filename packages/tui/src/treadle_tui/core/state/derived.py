@@ -1,0 +1,115 @@
+"""What follows from the tables at an instant: the lines of queues and workers, and what wants a look.
+
+It is asked for every second, however many queues and workers there are: of the queues' lines none tells the time, so
+they are made anew only when something that stands in them is another.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from treadle.wire.jobs import JobItem, Percentiles
+from treadle_tui.core.state.attention import Alert, failing_words
+from treadle_tui.core.state.forecast import Forecast
+from treadle_tui.core.state.queues import QueueRow, all_queues, queue_row
+from treadle_tui.core.state.workers import WorkerRow
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLines:
+    """The queues, and what was gathered of them once for all who ask."""
+
+    rows: dict[str, QueueRow]
+    """Each queue's line by its job's full name."""
+    every: QueueRow
+    """The line that stands for all of them."""
+    troubled: Sequence[QueueRow]
+    """Those that may want a look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """All of it."""
+
+    lines: QueueLines
+    workers: dict[str, WorkerRow]
+    alerts: list[Alert]
+    forecasts: dict[str, Forecast | None] = field(default_factory=dict)
+    """Of the queues of which somebody has asked, by their jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The sums over all queues and workers."""
+
+    pending: int
+    running: int
+    scheduled: int
+    held: int
+    slots: int
+    workers: int
+    workers_serving: int
+    queues: int
+    failed: int
+    retrying: int
+    """Tasks that failed and wait for another try."""
+
+
+def totals(lines: QueueLines, workers: Mapping[str, WorkerRow]) -> Totals:
+    """Return the sums over queues and workers."""
+    every = lines.every
+    return Totals(
+        pending=every.pending,
+        running=every.running,
+        scheduled=every.scheduled,
+        held=every.held,
+        slots=every.slots,
+        workers=len(workers),
+        workers_serving=every.workers,
+        queues=len(lines.rows),
+        failed=every.failed,
+        retrying=every.retrying,
+    )
+
+
+class QueueLinesMaker:
+    """Makes the queues' lines, and keeps them as long as they are right."""
+
+    def __init__(self) -> None:
+        self._jobs: Mapping[str, JobItem] = {}
+        self._counts: Mapping[str, Mapping[str, int]] = {}
+        self._capacity: Mapping[str, int | None] = {}
+        self._lines: QueueLines | None = None
+        self._usual: tuple[Mapping[str, JobItem] | None, Mapping[str, Percentiles]] = (None, {})
+
+    def usual(self, jobs: Mapping[str, JobItem]) -> Mapping[str, Percentiles]:
+        """Return how long a run takes usually, by its job's full name."""
+        if self._usual[0] is not jobs:
+            known = {job.full_name: job.stats.completed_run for job in jobs.values() if job.stats is not None}
+            self._usual = jobs, known
+        return self._usual[1]
+
+    def lines(
+        self,
+        jobs: Mapping[str, JobItem],
+        counts: Mapping[str, Mapping[str, int]],
+        workers: Mapping[str, WorkerRow],
+    ) -> QueueLines:
+        """Return the lines for these tables, of which each push makes new ones, and for workers as they are now."""
+        capacity = {key: row.item.concurrency if row.serves else None for key, row in workers.items()}
+        kept = jobs is self._jobs and counts is self._counts and capacity == self._capacity
+        if self._lines is None or not kept:
+            self._jobs, self._counts, self._capacity = jobs, counts, capacity
+            self._lines = _lines(jobs, counts, workers)
+        return self._lines
+
+
+def _lines(
+    jobs: Mapping[str, JobItem], counts: Mapping[str, Mapping[str, int]], workers: Mapping[str, WorkerRow]
+) -> QueueLines:
+    rows = {job.full_name: queue_row(job, counts.get(job.full_name, job.counts), workers) for job in jobs.values()}
+    serving = [worker.item.concurrency for worker in workers.values() if worker.serves]
+    return QueueLines(
+        rows,
+        all_queues(rows.values(), workers=len(serving), slots=sum(serving)),
+        [row for row in rows.values() if row.state != "open" or failing_words(row)],
+    )
