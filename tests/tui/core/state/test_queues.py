@@ -2,10 +2,14 @@
 
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.tui.mock import NOON
 from tests.tui.scene import job, worker
 from treadle.wire.jobs import JobItem
 from treadle.wire.workers import WorkerItem
+from treadle_tui.core.state.derived import QueueLinesMaker
 from treadle_tui.core.state.queues import QueueRow, all_queues, queue_row, told_once
 from treadle_tui.core.state.workers import worker_row
 
@@ -49,3 +53,27 @@ def test_what_a_worker_has_claimed_ahead_does_not_run() -> None:
     every = all_queues([one, queue("two", A, counts={"claimed": 1})], workers=1, slots=8)
     assert (every.running, every.claimed) == (8, 43)
     assert one.exported()["now"]["claimed"] == 42
+
+
+@given(st.lists(st.tuples(st.sampled_from(["job", "gone", "counts", "worker"]), st.integers(0, 3)), max_size=12))
+def test_the_lines_that_are_kept_are_those_that_would_be_made_anew(changes: list[tuple[str, int]]) -> None:
+    maker = QueueLinesMaker()
+    jobs = {str(number): queue(str(number), A, B).job for number in range(3)}
+    counts: dict[str, dict[str, int]] = {}
+    workers = dict(WORKERS)
+
+    for step, (what, number) in enumerate(changes):
+        name, key = str(number), (A, B, C)[number % 3]
+        # As with a table, each push makes a new mapping.
+        if what == "job":
+            jobs = jobs | {name: queue(name, A, *([C] if step % 2 else []), paused=bool(step % 3)).job}
+        elif what == "gone":
+            jobs = {other: row for other, row in jobs.items() if other != name}
+        elif what == "counts":
+            counts = counts | {f"lab:tasks:{name}": {"pending": step, "running": number}}
+        else:
+            quiet = 0 if step % 2 else 900
+            item = WorkerItem.model_validate(worker("x", 1, quiet=quiet, running=[], concurrency=step + 1))
+            workers = workers | {key: worker_row(item, NOON)}
+
+        assert maker.lines(jobs, counts, workers) == QueueLinesMaker().lines(jobs, counts, workers)

@@ -96,18 +96,29 @@ class QueueLinesMaker:
     ) -> QueueLines:
         """Return the lines for these tables, of which each push makes new ones, and for workers as they are now."""
         capacity = {key: row.item.concurrency if row.serves else None for key, row in workers.items()}
-        kept = jobs is self._jobs and counts is self._counts and capacity == self._capacity
-        if self._lines is None or not kept:
+        same_workers = capacity == self._capacity
+        if self._lines is None or not (jobs is self._jobs and counts is self._counts and same_workers):
+            before = self._lines.rows if self._lines is not None and same_workers else {}
+            rows = {job.full_name: self._row(job, counts, workers, before) for job in jobs.values()}
             self._jobs, self._counts, self._capacity = jobs, counts, capacity
-            self._lines = _lines(jobs, counts, workers)
+            self._lines = _lines(rows, [each for each in capacity.values() if each is not None])
         return self._lines
 
+    def _row(
+        self,
+        job: JobItem,
+        counts: Mapping[str, Mapping[str, int]],
+        workers: Mapping[str, WorkerRow],
+        before: Mapping[str, QueueRow],
+    ) -> QueueRow:
+        """Return a queue's line: the one before, where neither the job nor its counts are others since."""
+        name = job.full_name
+        told, row = counts.get(name, job.counts), before.get(name)
+        is_right = row is not None and row.job is job and self._counts.get(name, job.counts) is told
+        return row if row is not None and is_right else queue_row(job, told, workers)
 
-def _lines(
-    jobs: Mapping[str, JobItem], counts: Mapping[str, Mapping[str, int]], workers: Mapping[str, WorkerRow]
-) -> QueueLines:
-    rows = {job.full_name: queue_row(job, counts.get(job.full_name, job.counts), workers) for job in jobs.values()}
-    serving = [worker.item.concurrency for worker in workers.values() if worker.serves]
+
+def _lines(rows: dict[str, QueueRow], serving: Sequence[int]) -> QueueLines:
     return QueueLines(
         rows,
         all_queues(rows.values(), workers=len(serving), slots=sum(serving)),

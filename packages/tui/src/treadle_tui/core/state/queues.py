@@ -95,7 +95,7 @@ def told_once(rows: Iterable[QueueRow]) -> list[QueueRow]:
     for row in rows:
         told = sum(slots for worker, slots in row.pool.items() if worker not in above) if row.pool else row.slots
         above |= row.pool.keys()
-        lines.append(replace(row, told=told))
+        lines.append(row if told == row.told else replace(row, told=told))
     return lines
 
 

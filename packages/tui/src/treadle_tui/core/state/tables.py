@@ -49,8 +49,10 @@ class Table(Generic[Row]):
         self._frame = -1
         self._countable = True
         self._is_whole = whole
-        self._begun: dict[str, Any] | None = None
-        """As much of a snapshot as has come: half of the queues, with half of their sums, would be a lie."""
+        self._begun: int | None = None
+        """The last push of a snapshot that has not come to its end."""
+        self._coming: dict[str, Row] = {}
+        """As much of it as has come: half of the queues, with half of their sums, would be a lie."""
 
     def expect(self, sub: str | None) -> None:
         """Listen to another subscription from now on; the rows stay until its snapshot is here."""
@@ -93,31 +95,22 @@ class Table(Generic[Row]):
             # A subscription begins with its snapshot: one that comes again is older than what followed it.
             if self.ready:
                 return False
-            self._begun = dict(push)
+            self._coming = {}
         elif self.ready:
             return self._delta(push)
-        elif not self._goes_on(push):
-            return False
-        assert self._begun is not None
-        if self._is_whole and len(self._begun["rows"]) < self._begun.get("total", 0):
-            return False
-        self._snapshot(self._begun)
-        self._begun = None
-        return True
-
-    def _goes_on(self, push: Push) -> bool:
-        """Take what a snapshot goes on with: before it is whole nothing else may come. Return whether it was that."""
-        begun = self._begun
-        if begun is None or push.get("prev") != begun.get("frame"):
-            # Its beginning or a part of it was lost, or one came twice.
+        elif self._begun is None or push.get("prev") != self._begun:
+            # The beginning of its snapshot or a part of it was lost, or one came twice.
             self.torn = True
             return False
-        self._begun = {**push, "rows": [*begun["rows"], *push["rows"]]}
+        self._begun = int(push.get("frame", 0))
+        self._coming |= {str(row[self._key]): self._read(row) for row in push["rows"]}
+        if self._is_whole and len(self._coming) < push.get("total", 0):
+            return False
+        self._snapshot(push)
         return True
 
     def _snapshot(self, push: Push) -> None:
-        read = [(str(row[self._key]), self._read(row)) for row in push["rows"]]
-        self.rows = dict(read)
+        self.rows, self._coming, self._begun = self._coming, {}, None
         self.order = list(self.rows)
         self._seq = int(push.get("seq", -1))
         self._frame = int(push.get("frame", 0))
