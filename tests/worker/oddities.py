@@ -5,7 +5,7 @@ import dataclasses
 import os
 import signal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from treadle import Context, Pause, Retry, task
 
@@ -150,6 +150,30 @@ async def large(size: int) -> str:
 @task(name="echoes_bytes")
 async def echoes_bytes(data: bytes) -> bytes:
     return data
+
+
+@task(name="mixes")
+async def mixes(data: bytes, *, as_text: bool) -> str | bytes:
+    return data.decode() if as_text else data
+
+
+@task(name="mixes_in_thread")
+def mixes_in_thread(data: bytes, *, as_text: bool) -> str | bytes:
+    return data.decode() if as_text else data
+
+
+@task(name="mixes_in_process", isolation="process")
+def mixes_in_process(data: bytes, *, as_text: bool) -> str | bytes:
+    return data.decode() if as_text else data
+
+
+def mixed() -> str | bytes:
+    return b"hi"
+
+
+@task(name="mixes_in_step")
+async def mixes_in_step(ctx: Context, data: bytes, *, as_text: bool) -> str | bytes:
+    return data.decode() if as_text else cast("str", await ctx.step("result", mixed))
 
 
 @task(name="echoes_page")

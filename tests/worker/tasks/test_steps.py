@@ -236,7 +236,7 @@ def test_a_result_whose_type_is_none_stays_as_it_is() -> None:
     def charge() -> Annotated[str, Field(pattern="(")]:
         return "it"
 
-    assert step_calls.typed(charge, "it") == "it"
+    assert step_calls.returned(charge).read("it") == "it"
 
 
 async def test_many_steps_are_read_page_by_page(client: Client, working: Working) -> None:

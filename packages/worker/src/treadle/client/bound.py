@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from pydantic import TypeAdapter
-
 from treadle.client.options import Options
 from treadle.wire.names import JobName
 
@@ -15,11 +13,18 @@ if TYPE_CHECKING:
 R_co = TypeVar("R_co", covariant=True)
 
 
+class Readable(Protocol):
+    """What a function returns."""
+
+    def read(self, data: Any) -> Any:
+        """Return a result, JSON, as what the function says that it returns."""
+
+
 class Returning(Protocol):
     """A function's signature, as far as its result goes."""
 
     @property
-    def returns(self) -> TypeAdapter[Any] | None:
+    def returns(self) -> Readable | None:
         """What the result is read with; None where it has no type."""
 
 

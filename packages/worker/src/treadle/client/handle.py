@@ -8,10 +8,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_json
-
 from treadle import tracing
+from treadle.client.bound import Readable
 from treadle.client.options import TaskEdits, duration
 from treadle.client.requests import task_of
 from treadle.client.results import RawTask
@@ -38,7 +36,7 @@ class TaskHandle(Generic[R_co]):
         client: "Client",
         task_id: GivenId,
         *,
-        returns: TypeAdapter[Any] | None = None,
+        returns: Readable | None = None,
         submitted: RawTask | None = None,
         ending: "asyncio.Future[RawTask] | None" = None,
         item: "Mapping[str, Any] | None" = None,
@@ -169,21 +167,13 @@ class TaskHandle(Generic[R_co]):
         status = task["status"]
         if status == Status.COMPLETED:
             result = task.get("result")
-            return self._typed(self._client.sealer.open_value(result) if task.get("encrypted") else result)
+            opened: Any = self._client.sealer.open_value(result) if task.get("encrypted") else result
+            return opened if self._returns is None else self._returns.read(opened)  # type: ignore[no-any-return]
         item = task_of(self._client.sealer, task)
         error = item.error
         if status == Status.CANCELLED:
             raise TaskCancelled(f"task {self.id} was cancelled{f': {error}' if error else ''}", item)
         raise TaskFailed(f"task {self.id} failed ({item.reason or 'error'}): {error or 'no error was given'}", item)
-
-    def _typed(self, result: Any) -> R_co:
-        if self._returns is None:
-            return result  # type: ignore[no-any-return]
-        try:
-            return self._returns.validate_json(to_json(result))  # type: ignore[no-any-return]
-        except ValidationError:
-            # Annotations of results are promises that nobody checked when the function returned.
-            return result  # type: ignore[no-any-return]
 
 
 def _is_of_before(ending: "asyncio.Future[RawTask]") -> bool:

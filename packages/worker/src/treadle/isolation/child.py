@@ -192,7 +192,7 @@ class Running:
             result = self._call()
             end_copy(ours)
             check_steps(self._claim, self._context)
-            return completed(result)
+            return completed(result, self._task.signature.returns)
         except BaseException as error:  # noqa: BLE001 - whatever the task raised is its end, SystemExit too
             end_copy(ours)
             return raised(legible(error), self._task.verdicts)

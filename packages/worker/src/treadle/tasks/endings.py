@@ -14,6 +14,7 @@ from treadle.tasks.outcomes import (
     Suspend,
     TaskOutcome,
 )
+from treadle.tasks.returned import Returned
 from treadle.tasks.verdicts import Verdicts, leaves_of
 from treadle.values import clean, plain, said_by
 from treadle.wire.status import Reason
@@ -29,14 +30,16 @@ _FINAL = (
 )
 """What no further try mends."""
 
+_ANYTHING = Returned()
+
 Ending = dict[str, Any]
 """The fields of a report that ends a run, without the run's name."""
 
 
-def completed(result: Any) -> Ending:
+def completed(result: Any, returns: Returned = _ANYTHING) -> Ending:
     """Return the report of a run that returned; a result that can't be kept fails it for good, and names the place."""
     try:
-        return {"kind": "completed", "result": plain(result, "result")}
+        return {"kind": "completed", "result": returns.write(result, "result")}
     except BadValue as error:
         return spoilt(str(error))
 

@@ -11,7 +11,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    TypeAdapter,
     ValidationError,
     create_model,
 )
@@ -20,15 +19,13 @@ from pydantic_core import core_schema, to_json, to_jsonable_python
 
 from treadle.errors import BadValue, DefinitionError, InvalidArguments
 from treadle.tasks.rereading import bytes_in, is_sure, secret_of, takes_both
+from treadle.tasks.returned import Returned
 from treadle.values import brief, plain, said_by
 from treadle.wire.values import MOST_LEVELS, fault, is_kept
 
 _CONTEXT = "treadle.tasks.context.Context"
 _CONTEXT_SPELLINGS = frozenset({"Context", "treadle.Context", "context.Context", _CONTEXT})
 
-
-_BYTES = ConfigDict(val_json_bytes="base64")
-"""Results are sent with bytes in base64, as arguments are."""
 
 _MASK = b'"**********"'
 """What pydantic writes in place of a secret."""
@@ -84,7 +81,7 @@ class Signature:
         """Whether what was written of the arguments is read again by their types, without looking."""
         self._takes_both: frozenset[str] = frozenset()
         """The parameters that take bytes or texts."""
-        self._returns: TypeAdapter[Any] | None = None
+        self._returns: Returned | None = None
 
     @property
     def model(self) -> type[BaseModel]:
@@ -106,8 +103,8 @@ class Signature:
         return kept
 
     @property
-    def returns(self) -> TypeAdapter[Any]:
-        """What turns a JSON result back into what the function returns; anything goes when it doesn't say."""
+    def returns(self) -> Returned:
+        """What the function returns, to be written and read again; anything goes when it doesn't say."""
         if self._returns is None:
             self._returns = self._make_returns()
         return self._returns
@@ -289,17 +286,11 @@ class Signature:
             fields[f"a{number}"] = (annotation, default)
         return fields
 
-    def _make_returns(self) -> TypeAdapter[Any]:
+    def _make_returns(self) -> Returned:
         try:
-            annotation = self._resolve(inspect.signature(self.function).return_annotation)
+            return Returned(self._resolve(inspect.signature(self.function).return_annotation))
         except DefinitionError:
-            return TypeAdapter(Any)
-        try:
-            # Nobody's None is in the way, and a class by itself takes no configuration from outside.
-            or_none: Any = typing.Optional[annotation]  # noqa: UP045 - it may be a text
-            return TypeAdapter(or_none, config=_BYTES)
-        except Exception:  # noqa: BLE001 - as for the arguments; but what a result is like need not be known
-            return TypeAdapter(Any)
+            return Returned()
 
 
 def _is_the_context(annotation: Any) -> bool:

@@ -10,13 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import to_json
-
 from treadle.errors import InvalidStep
+from treadle.tasks.returned import Returned
 from treadle.values import brief
-
-_BYTES = ConfigDict(val_json_bytes="base64")
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -109,24 +105,23 @@ def _aside(call: Callable[[], Any], step: str) -> "Future[Any]":
     return future
 
 
-def typed(function: Callable[..., Any], result: Any) -> Any:
-    """Return a result, JSON, as what the function says that it returns; as it is when it is no such thing."""
+def returned(function: Callable[..., Any]) -> Returned:
+    """Return what a step's function says that it returns."""
+    bare = _bare(function)
     try:
-        return _returns(_bare(function)).validate_json(to_json(result))
-    except (ValidationError, TypeError):
-        # Annotations of results are promises that nobody checked; and what has no hash is not remembered.
-        return result
+        return _returned(bare)
+    except TypeError:
+        # What has no hash is not remembered.
+        return Returned()
 
 
 @functools.lru_cache(maxsize=512)
-def _returns(function: Callable[..., Any]) -> TypeAdapter[Any]:
+def _returned(function: Callable[..., Any]) -> Returned:
     called = function if inspect.isroutine(function) else getattr(type(function), "__call__", function)  # noqa: B004
     try:
-        annotation = typing.get_type_hints(called, include_extras=True).get("return", Any)
-        or_none: Any = typing.Optional[annotation]  # noqa: UP045 - it may be anything
-        return TypeAdapter(or_none, config=_BYTES)
-    except Exception:  # noqa: BLE001 - it is evaluated, and may raise whatever is written there, or whatever its types do
-        return TypeAdapter(Any)
+        return Returned(typing.get_type_hints(called, include_extras=True).get("return", Any))
+    except Exception:  # noqa: BLE001 - it is evaluated, and may raise whatever is written there
+        return Returned()
 
 
 def _bare(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,8 +18,8 @@ from treadle.errors import BadValue, InvalidStep, StepMismatch
 from treadle.loops import has_loop
 from treadle.tasks.endings import meant
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
-from treadle.tasks.step_calls import check_function, name_of, run, typed
-from treadle.values import brief, plain
+from treadle.tasks.step_calls import check_function, name_of, returned, run
+from treadle.values import brief
 from treadle.wire.steps import LONGEST_WAIT, MOST_STEPS
 from treadle.wire.values import fault
 
@@ -208,7 +208,7 @@ class Steps:
         called = name_of(function)
         kept = await self._known_as(name, occurrence, "call", called)
         if kept is not None:
-            return typed(function, kept.get("result"))
+            return returned(function).read(kept.get("result"))
         if self._count >= MOST_STEPS:
             # What it does would not be known to have been done.
             raise InvalidStep(
@@ -217,13 +217,13 @@ class Steps:
             )
         began = time.monotonic()
         value = await self._tried(name, function, args, retries, timeout)
-        result = plain(value, f"step {name!r}")
+        result = returned(function).write(value, f"step {name!r}")
         took = time.monotonic() - began
         said = {"step": name, "occurrence": occurrence, "function": called, "result": result, "seconds": took}
         await self._port.keep_step(said)
         self._count += 1
         # As the runs that follow get it, so that none sees anything else.
-        return typed(function, result)
+        return returned(function).read(result)
 
     async def _tried(
         self,

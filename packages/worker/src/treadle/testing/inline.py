@@ -26,7 +26,6 @@ from treadle.tasks.registry import by_name
 from treadle.tasks.verdicts import legible
 from treadle.testing.inline_steps import InlineSteps
 from treadle.transport.http import HttpChannel
-from treadle.values import plain
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.tasks import TaskItem
 from treadle.worker.link import HttpLink
@@ -135,11 +134,11 @@ class InlineWorker:
         code = partial(task.function, *first, **arguments)
         try:
             if task.is_async or self._middleware:
-                result = self._run(_within(self._middleware, claim, context, code, is_async=task.is_async))
+                result = self._run(_within(self._middleware, task, claim, context, code))
             else:
                 # Not within an event loop, as in the thread of a worker: code may begin one, and Django's models refuse
                 # to be used where one runs.
-                result = _checked(claim, context, code())
+                result = _checked(task, claim, context, code())
             ending = endings.completed(result)
         except (Exception, Suspend, BaseExceptionGroup, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - its end
             ending = endings.raised(legible(error), task.verdicts)
@@ -230,20 +229,19 @@ class _InlinePort:
 
 async def _within(
     middleware: tuple[Middleware, ...],
+    task: Task[..., Any],
     claim: dict[str, Any],
     context: Context,
     code: Callable[[], Any],
-    *,
-    is_async: bool,
 ) -> Any:
     async def innermost() -> Any:
         result = code()
-        return _checked(claim, context, await result if is_async else result)
+        return _checked(task, claim, context, await result if task.is_async else result)
 
     return await chained(middleware, context, innermost)()
 
 
-def _checked(claim: dict[str, Any], context: Context, result: Any) -> Any:
-    returned = plain(result, "result")
+def _checked(task: Task[..., Any], claim: dict[str, Any], context: Context, result: Any) -> Any:
+    returned = task.signature.returns.write(result, "result")
     check_steps(claim, context)
     return returned

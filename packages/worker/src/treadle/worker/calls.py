@@ -231,7 +231,7 @@ class Caller:
                 result = await task.function(context, **arguments)
             end_copy(ours)
             check_steps(held.claim, context)
-            ending = endings.completed(result)
+            ending = endings.completed(result, task.signature.returns)
         except asyncio.CancelledError as cancelled:
             if self.is_ending and held.stop is None and code.cancelling():
                 # Not the run but the whole worker is being cancelled; before that the code cancels itself.
@@ -262,7 +262,7 @@ class Caller:
         try:
             result = await future
             check_steps(held.claim, context)
-            return endings.completed(result), None
+            return endings.completed(result, task.signature.returns), None
         except (Exception, Suspend) as raised:  # noqa: BLE001 - whatever the task raised is its end
             error = raised.cause if isinstance(raised, CodeExit) else raised
             return endings.raised(error, task.verdicts), error

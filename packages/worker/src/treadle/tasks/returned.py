@@ -1,0 +1,60 @@
+"""What a function returns, by its annotation: written as JSON to be kept, and read again as what it was."""
+
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from treadle.errors import BadValue
+from treadle.tasks.rereading import bytes_in, takes_both
+from treadle.values import brief, plain
+
+_BYTES = ConfigDict(val_json_bytes="base64")
+"""Results are sent with bytes in base64, as arguments are."""
+
+
+class Returned:
+    """The results of a function that is annotated so."""
+
+    __slots__ = ("_annotation", "_reads", "_takes_both")
+
+    def __init__(self, annotation: Any = Any) -> None:
+        self._annotation = annotation
+        self._reads: TypeAdapter[list[Any]] | None = None
+        self._takes_both = takes_both(annotation)
+
+    def write(self, value: Any, name: str) -> Any:
+        """Return a result as plain JSON data. Raises `BadValue`, which names the place within `name`.
+
+        So it does for bytes that would be read again as a text, and for a text that would be read as bytes.
+        """
+        data = plain(value, name)
+        if self._takes_both and bytes_in(value) != bytes_in(self.read(data)):
+            raise BadValue(
+                f"{name} may be bytes or a text, as the function is annotated, which JSON can't tell apart, and"
+                f" {brief(value)} would be read again as the other: return one of them, or a dict that says which it is"
+            )
+        return data
+
+    def read(self, data: Any) -> Any:
+        """Return a result, JSON, as what the function says that it returns; as it is when it is no such thing."""
+        if data is None:
+            return None
+        if self._reads is None:
+            self._reads = _reader(self._annotation)
+        try:
+            return self._reads.validate_json(to_json([data]))[0]
+        except ValidationError:
+            # Annotations of results are promises that nobody checked when the function returned.
+            return data
+
+
+def _reader(annotation: Any) -> TypeAdapter[list[Any]]:
+    """Return what reads a list with a result: a class by itself takes no configuration from outside.
+
+    No `Optional[…]`, which makes one type of `str | Path` and `Path | str`: that of the two which it saw first.
+    """
+    try:
+        return TypeAdapter(list[annotation], config=_BYTES)
+    except Exception:  # noqa: BLE001 - it may raise whatever its types do; but what a result is like need not be known
+        return TypeAdapter(list[Any])

@@ -1,0 +1,62 @@
+"""Results: written as JSON and read again as what the function returned, or refused."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worker.conftest import Working
+from tests.worker.oddities import mixes, mixes_in_process, mixes_in_step, mixes_in_thread
+from treadle import Client, SyncClient, Task
+from treadle.errors import BadValue
+from treadle.tasks.returned import Returned
+
+
+def test_the_order_of_a_union_is_that_of_the_function() -> None:
+    """The first `str | Path` of the process, whosever it was, made a `Path | str` of any other function one too."""
+    assert Returned(str | Path).read("a") == "a"
+
+    assert Returned(Path | str).read("a") == Path("a")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"), [(str | bytes, b"hi"), (bytes | str, "test"), (list[str | bytes], ["a", b"b"])]
+)
+def test_bytes_that_would_be_read_as_a_text_or_a_text_as_bytes_are_refused(annotation: Any, value: Any) -> None:
+    with pytest.raises(BadValue, match=r"^result may be bytes or a text, .* would be read again as the other: return"):
+        Returned(annotation).write(value, "result")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [(str | bytes, "test"), (bytes | str, b"hi"), (bytes | str, "a text"), (bytes | None, None), (bytes, b"\xff")],
+)
+def test_what_is_read_again_is_taken(annotation: Any, value: Any) -> None:
+    returned = Returned(annotation)
+
+    assert returned.read(returned.write(value, "result")) == value
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "job", [mixes, mixes_in_thread, mixes_in_process, mixes_in_step], ids=lambda job: str(job.job.name)
+)
+async def test_wherever_the_code_runs_bytes_that_would_come_back_as_base64_fail_its_run(
+    client: Client, working: Working, job: Task[..., Any]
+) -> None:
+    async with working(job):
+        text = await (await client.submit(job.bind(b"hi", as_text=True))).result(timeout=60)
+        refused = await (await client.submit(job.bind(b"hi", as_text=False))).wait(timeout=60)
+
+    assert text == "hi"
+    assert (refused.status, refused.reason) == ("failed", "internal-error")
+    assert re.match("result may be|step 'result' may be", refused.error or "")
+
+
+def test_so_it_is_in_a_test_of_ones_own(treadle_client: SyncClient, treadle_worker: Any) -> None:
+    treadle_client.submit(mixes_in_thread.bind(b"hi", as_text=False))
+
+    (ended,) = treadle_worker(mixes_in_thread).run_all()
+
+    assert (ended.status, ended.reason) == ("failed", "internal-error")
