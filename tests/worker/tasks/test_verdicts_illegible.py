@@ -23,8 +23,22 @@ class NoWords(BaseException):
         raise RuntimeError("there are no words")
 
 
+class Exits(Exception):
+    def __str__(self) -> Never:
+        raise SystemExit(3)
+
+
+class Exiting(Exception):
+    def __getattribute__(self, name: str) -> Never:
+        raise SystemExit(name)
+
+
 def fail(kind: str) -> Never:
     match kind:
+        case "exits":
+            raise Exits
+        case "exits when read":
+            raise Exiting
         case "mute":
             raise Mute
         case "group":
@@ -35,7 +49,7 @@ def fail(kind: str) -> Never:
             raise NoWords
 
 
-KINDS = ["mute", "group", "stop", "no words"]
+KINDS = ["mute", "group", "stop", "no words", "exits", "exits when read"]
 
 
 @task(max_retries=0)
@@ -62,6 +76,8 @@ async def test_what_can_not_be_read_fails_its_run_alone_n1(client: Client, worki
 
             assert ended.status == Status.FAILED, one
             assert ended.error
+            [run] = await client.runs(ended.id)
+            assert "isolation/child.py" not in (run.traceback or "")
         assert await (await double.submit(1)).result(timeout=30) == 2
 
 

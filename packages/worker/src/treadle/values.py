@@ -30,7 +30,7 @@ def plain(value: Any, name: str, levels: int = MOST_LEVELS) -> Any:
     """Return a value as plain JSON data, bytes in base64. Raises `BadValue`, which names the place within `name`."""
     try:
         data = to_jsonable_python(value, bytes_mode="base64")
-    except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
         raise BadValue(str(_unplain(value, name, error))) from None
     if (found := fault(data, name, levels)) is not None:
         raise BadValue(str(found))
@@ -86,11 +86,11 @@ def said_by(error: BaseException) -> str:
     """Return an exception's own words, cleaned; one that can't say them is named."""
     try:
         return clean(str(error))
-    except Exception:  # noqa: BLE001 - whatever its class does, the run's end must be told
+    except BaseException:  # noqa: BLE001 - whatever its class does, SystemExit too, the run's end must be told
         return f"a {type(error).__name__} that can't be printed"
 
 
-def _unplain(value: Any, name: str, error: Exception) -> Fault:
+def _unplain(value: Any, name: str, error: BaseException) -> Fault:
     """Return where within a value the thing stands that can't be made plain, and what it is."""
     parts: list[int | str] = []
     if any(mark in said_by(error) for mark in _ENDLESS):
@@ -113,10 +113,10 @@ def _within(name: str, found: Fault) -> Fault:
     return Fault(f"{name}{joint}{found.place}", found.why)
 
 
-def _refusal(value: Any) -> Exception | None:
+def _refusal(value: Any) -> BaseException | None:
     try:
         to_jsonable_python(value, bytes_mode="base64")
-    except Exception as error:  # noqa: BLE001 - as above
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
         return error
     return None
 
@@ -132,7 +132,7 @@ def members(value: Any) -> Iterable[tuple[Any, Any]]:
     return enumerate(value) if isinstance(value, list | tuple | set | frozenset) else ()
 
 
-def _reason(value: Any, error: Exception) -> str:
+def _reason(value: Any, error: BaseException) -> str:
     if isinstance(value, str) and (found := fault(value)) is not None:
         return found.why
     return f"{type(value).__name__}, {NO_JSON}: {said_by(error)[:300]}; give plain data"
@@ -145,7 +145,7 @@ def brief(value: object) -> str:
     """
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - a class may write itself, and raise whatever it likes
+    except BaseException:  # noqa: BLE001 - a class may write itself, and raise whatever it likes, SystemExit too
         # Python writes no whole number of more than 4,300 digits.
         if isinstance(value, int):
             return f"a whole number of about {round(value.bit_length() * _DIGITS_PER_BIT):,} digits"

@@ -1,6 +1,7 @@
 """How a run's end becomes a report: results, errors and the outcomes that exceptions stand for."""
 
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 from treadle.errors import BadValue, DefinitionError, InvalidArguments, InvalidStep, StepMismatch
@@ -146,11 +147,11 @@ def trace_of(error: BaseException) -> str:
     Of an error that can't be written out, for it holds what its class never has or is too deep, it has the frames.
     """
     shown = error.__traceback__
-    while shown is not None and shown.tb_next is not None and _is_ours(shown.tb_frame.f_globals.get("__name__", "")):
+    while shown is not None and shown.tb_next is not None and _is_ours(shown.tb_frame.f_globals):
         shown = shown.tb_next
     try:
         lines = traceback.format_exception(type(error), error, shown)
-    except Exception as odd:  # noqa: BLE001 - whatever its class does, the run's end must be told
+    except BaseException as odd:  # noqa: BLE001 - whatever its class does, SystemExit too, the run's end must be told
         named = f"{_named(error, said_by(error))}\n(its traceback can't be written out: {_named(odd, said_by(odd))})"
         lines = ["Traceback (most recent call last):\n", *traceback.format_tb(shown), named]
     return clean("".join(lines))
@@ -160,8 +161,9 @@ def _exception(reason: Reason, decisive: BaseException, error: BaseException) ->
     return {"kind": "exception", "reason": reason.value, "error": said_by(decisive), "traceback": trace_of(error)}
 
 
-def _is_ours(module: str) -> bool:
-    return module in {
+def _is_ours(module: Mapping[str, Any]) -> bool:
+    # A child process runs its module as `__main__`.
+    return getattr(module.get("__spec__"), "name", module.get("__name__")) in {
         "treadle.isolation.child",
         "treadle.isolation.threads",
         "treadle.tasks.definition",

@@ -78,7 +78,7 @@ def legible(error: BaseException) -> BaseException:
     try:
         for one in leaves_of(error):
             _ = one.__class__, one.__traceback__, one.__cause__, one.__context__
-    except Exception as odd:  # noqa: BLE001 - whatever its class does, the run's end must be told
+    except BaseException as odd:  # noqa: BLE001 - whatever its class does, SystemExit too, the run's end must be told
         told = f"{type(error).__name__}, which can't be read ({type(odd).__name__}: {said_by(odd)})"
         return Illegible(told).with_traceback(BaseException.__getattribute__(error, "__traceback__"))
     return error
