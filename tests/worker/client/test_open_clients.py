@@ -334,6 +334,23 @@ async def test_a_generator_that_is_left_in_another_context_closes_its_client() -
     assert not client.is_open
 
 
+@pytest.mark.parametrize("opens", [Client.open, Client.__aenter__], ids=["open", "async with"])
+async def test_who_is_cancelled_while_it_opens_a_client_leaves_nothing_open_behind(opens: Any) -> None:
+    """Its task stayed, to the end of the loop, which then told that it was destroyed."""
+    client, before = nowhere(), asyncio.all_tasks()
+    opening = asyncio.create_task(opens(client))
+    await asyncio.sleep(0)
+    opening.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+
+    assert not client.is_open
+    await asyncio.wait_for(asyncio.gather(*asyncio.all_tasks() - before), 30)
+    async with client:
+        assert client.is_open
+
+
 def awaited_elsewhere(work: Coroutine[Any, Any, object]) -> None:
     """Go on with a coroutine as Trio would: what runs it is no event loop of asyncio's."""
     with contextlib.closing(work):

@@ -100,7 +100,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         raise TypeError("a client has a connection, which no other process can have: make one in each")
 
     async def __aenter__(self) -> Self:
-        (await self._opened()).holders += 1
+        await self._opened()
         open_clients.enter(self)
         return self
 
@@ -117,7 +117,9 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
 
     async def open(self) -> Self:
         """Open the client until `close`, and return it; nothing happens when it is open already."""
-        (await self._opened()).is_kept = True
+        opening = await self._opened()
+        opening.is_kept = True
+        opening.holders -= 1
         return self
 
     async def close(self) -> None:
@@ -369,12 +371,20 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
             return await self.run(send())
 
     async def _opened(self) -> Connection:
+        """Return the connection, with one more holder; who is cancelled meanwhile leaves none open behind."""
         opening = self._opening
         if opening is None or not opening.is_open:
             if opening is not None:
                 opening.forsake()
             opening = self._opening = Connection(self._urls, self._bearer, patience=self._patience)
-        await opening.start()
+        opening.holders += 1
+        try:
+            await opening.start()
+        except BaseException:
+            opening.holders -= 1
+            if opening.holders <= 0 and not opening.is_kept:
+                opening.end()
+            raise
         if self._is_default:
             open_clients.show(self)
         return opening

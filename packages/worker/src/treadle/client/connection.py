@@ -109,10 +109,14 @@ class Connection:
 
     async def close(self) -> None:
         """Close everything; in the connection's loop. Raises what a background task failed with."""
-        self._closing.set()
+        self.end()
         await asyncio.wait({self._main})
         if not self._main.cancelled() and (error := self._main.exception()) is not None:
             raise error
+
+    def end(self) -> None:
+        """Have it close by itself; in the connection's loop."""
+        self._closing.set()
 
     def forsake(self) -> None:
         """Leave it as it is: it is another process's, or its loop has ended."""
