@@ -73,6 +73,29 @@ async def test_f2_a_result_stays_while_what_would_take_it_may_be_run_again(lab: 
     assert (await lab.claim())["task"]["dependencies"]["x"]["result"] == 5
 
 
+async def test_f2_what_was_cancelled_by_hand_stays_so_when_the_failed_run_again_and_is_waited_for(
+    served: Served, lab: Room
+):
+    first, byhand, last = await flow_of(lab, {"ref": "a"}, {"ref": "b"}, {"depends_on": {"x": "a", "y": "b"}})
+    await fail(lab)
+    await lab.client.post(f"/v1/tasks/{byhand['id']}/cancel")
+    await settled(served)
+
+    await lab.client.post(f"/v1/flows/{first['flow_id']}/rerun-failed")
+    await finish(lab)
+    await settled(served)
+
+    assert [(await lab.get(one["id"]))["status"] for one in (first, byhand, last)] == [
+        "completed",
+        "cancelled",
+        "blocked",
+    ]
+    await lab.client.post(f"/v1/tasks/{byhand['id']}/rerun")
+    await finish(lab)
+    await settled(served)
+    assert (await lab.claim())["task"]["id"] == last["id"]
+
+
 async def test_f2_a_result_goes_when_nothing_takes_it_any_more(lab: Room):
     first = await lab.submit(1)
     await finish(lab, result=5)

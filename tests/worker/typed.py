@@ -94,6 +94,22 @@ async def calls(ctx: Context) -> None:
     await measure(1)  # type: ignore[call-arg, arg-type]
 
 
+async def charge(order: str, retries: int = 0) -> str:
+    return order
+
+
+def count(order: str) -> int:
+    return 0
+
+
+async def steps(ctx: Context) -> None:
+    assert_type(await ctx.step("charge", charge, "A-17"), str)
+    assert_type(await ctx.step("charge", charge, "A-17", 3), str)
+    number: int = await ctx.step("count", count, "A-17")
+    await ctx.step("charge", charge, number)  # type: ignore[arg-type]
+    await ctx.step("count", count, number)  # type: ignore[arg-type]
+
+
 async def lists(client: Client) -> None:
     assert_type(await client.list(status="failed"), Page[TaskItem])
     assert_type(await client.list(status=["failed", Status.CANCELLED]), Page[TaskItem])

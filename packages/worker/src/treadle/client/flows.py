@@ -35,7 +35,8 @@ class Flows(Requester):
     async def rerun_failed(self, flow_id: GivenId) -> BulkResult:
         """Run the failed tasks of a flow again, and put back those that were cancelled because of them.
 
-        Raises as `cancel_flow`.
+        One that waits for a task which was cancelled by hand, too, is blocked until that is run again. Raises as
+        `cancel_flow`.
         """
         return await self._steer(flow_id, "rerun-failed")
 
