@@ -32,6 +32,11 @@ def adds(parts: list[int], more: int = 0) -> int:
     return sum(parts) + more
 
 
+@task(max_retries=0, isolation="process")
+def adds_in_process(parts: list[int], more: int = 0) -> int:
+    return sum(parts) + more
+
+
 @task(max_retries=0)
 async def says(text: str) -> str:
     return text
@@ -54,7 +59,7 @@ async def put(client: Client, *items: dict[str, Any]) -> list[str]:
 
 
 async def register(client: Client) -> None:
-    for one in (makes, sees, adds, says):
+    for one in (makes, sees, adds, adds_in_process, says):
         await client.register(one)
 
 
@@ -71,17 +76,20 @@ async def test_f2_the_code_finds_results_by_name(client: Client, either: Any, ca
         assert await handle.result(timeout=30) == {"one": 1, "both": [2, 1]}
 
 
-async def test_f2_results_become_arguments_and_a_thread_gets_them_too(
+async def test_f2_results_become_arguments_and_a_thread_and_a_process_get_them_too(
     client: Client, either: Any, carries: None
 ) -> None:
     await register(client)
     items = [{"job": makes.full_name, "payload": {"n": n}, "ref": f"n{n}"} for n in (1, 2, 3)]
-    total = {"job": adds.full_name, "payload": {"more": 10}, "depends_on": {"x": ["n1", "n2", "n3"]}}
+    total = {"payload": {"more": 10}, "depends_on": {"x": ["n1", "n2", "n3"]}, "arguments_from": {"parts": "x"}}
+    in_process = {**total, "job": adds_in_process.full_name}
+    of_target = {**total, "job": adds.full_name, "target": "printer"}
 
-    *_, last = await put(client, *items, {**total, "arguments_from": {"parts": "x"}})
+    *_, thread, process, target = await put(client, *items, {**total, "job": adds.full_name}, in_process, of_target)
 
-    async with either(makes, adds):
-        assert await client.handle(last).result(timeout=30) == 16
+    async with either(makes, adds, adds_in_process):
+        for last in (thread, process, target):
+            assert await client.handle(last).result(timeout=60) == 16
 
 
 async def test_f2_a_result_that_the_argument_does_not_take_is_a_malformed_payload(client: Client, working: Any) -> None:

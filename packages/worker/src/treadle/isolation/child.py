@@ -28,6 +28,7 @@ from treadle.isolation.output import Output, captured, current
 from treadle.tasks.content import Content, Uploading
 from treadle.tasks.context import Context, Credential, Done, Level, check_steps
 from treadle.tasks.definition import Task
+from treadle.tasks.dependencies import payload_of
 from treadle.tasks.endings import Ending, completed, raised
 from treadle.tasks.registry import collect
 from treadle.tasks.verdicts import legible
@@ -258,7 +259,7 @@ def _run(parent: ParentLink, message: pipes.Message, found: dict[str, Task[..., 
         task = found[name]
         port = ParentPort(parent, [claim["id"], claim["run_id"]])
         context = Context(claim, port, urls=tuple(message["urls"]), is_async=task.is_async)
-        parent.running = Running(task, claim, context, task.signature.arguments(claim["payload"]))
+        parent.running = Running(task, claim, context, task.signature.arguments(payload_of(claim)))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything when it is imported
         return raised(legible(error))
     parent.send({"begun": True})
