@@ -222,6 +222,40 @@ async def test_a_process_for_the_tasks_of_what_was_typed_in_is_refused(server: S
     assert "has isolation='process' and was typed in" in complained
 
 
+UNGUARDED = """
+from treadle import Worker, task
+
+@task(name="unguarded", isolation="process", max_retries=0)
+def add(n: int) -> int:
+    return n + 1
+
+Worker([add]).run()
+"""
+
+
+async def test_a_program_that_runs_its_worker_when_it_is_imported_is_told_so(
+    server: Served, client: Client, tmp_path: Path
+) -> None:
+    """The child process imports it, and was a worker of its own instead of running the task, which never ended."""
+
+    @task(name="unguarded", isolation="process", max_retries=0)
+    def add(n: int) -> int: ...
+
+    (tmp_path / "program.py").write_text(UNGUARDED)
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, str(tmp_path / "program.py"), stderr=PIPE,
+        env={**os.environ, "TREADLE_URL": server.url, "TREADLE_TOKEN": server.token or ""},
+    )  # fmt: skip
+    try:
+        ended = await (await client.submit(add.bind(1))).wait(timeout=60)
+    finally:
+        worker.terminate()
+        await worker.communicate()
+
+    assert (ended.status, ended.reason) == ("failed", "internal-error")
+    assert 'write `if __name__ == "__main__":` before Worker' in (ended.error or "")
+
+
 ENDS_ITS_CHILD = """
 import sys
 from treadle import task

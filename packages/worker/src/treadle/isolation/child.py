@@ -1,10 +1,8 @@
 """The child process: runs one task after another for its worker, and dies with it."""
 
 import asyncio
-import importlib
 import logging
 import os
-import runpy
 import socket
 import sys
 import threading
@@ -14,7 +12,6 @@ from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import NamedTemporaryFile
-from types import ModuleType
 from typing import Any
 
 from treadle import logs, tracing
@@ -24,6 +21,7 @@ from treadle.forks import process_number
 from treadle.isolation import pipes
 from treadle.isolation.copies import end_copy
 from treadle.isolation.lease_killer import end_group, kill_at_the_end
+from treadle.isolation.loading import load
 from treadle.isolation.output import Output, captured, current
 from treadle.tasks.content import Content, Uploading
 from treadle.tasks.context import Context, Credential, Done, Level, check_steps
@@ -36,9 +34,6 @@ from treadle.values import said_by
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.log_lines import bound
 from treadle.wire.problems import Problem
-
-MAIN = "__treadle_main__"
-"""What a script's `__name__` is in the child, so that its `if __name__ == "__main__":` doesn't start another worker."""
 
 
 class ParentLink:
@@ -255,7 +250,7 @@ def _run(parent: ParentLink, message: pipes.Message, found: dict[str, Task[..., 
     claim, name = message["run"], message["run"]["job_name"]
     try:
         if name not in found:
-            found.update({task.full_name: task for task in collect([_load(message["origin"])])})
+            found.update({task.full_name: task for task in collect([load(message["origin"])])})
         task = found[name]
         port = ParentPort(parent, [claim["id"], claim["run_id"]])
         context = Context(claim, port, urls=tuple(message["urls"]), is_async=task.is_async)
@@ -284,15 +279,6 @@ def _with_output(running: Running, port: ParentPort, message: pipes.Message) -> 
     finally:
         said.end()
         current.set(None)
-
-
-def _load(origin: dict[str, str]) -> ModuleType:
-    if "module" in origin:
-        return importlib.import_module(origin["module"])
-    module = ModuleType(MAIN)
-    sys.modules[MAIN] = module
-    vars(module).update(runpy.run_path(origin["path"], run_name=MAIN))
-    return module
 
 
 if __name__ == "__main__":

@@ -165,6 +165,7 @@ def _is_ours(module: Mapping[str, Any]) -> bool:
     # A child process runs its module as `__main__`.
     return getattr(module.get("__spec__"), "name", module.get("__name__")) in {
         "treadle.isolation.child",
+        "treadle.isolation.loading",
         "treadle.isolation.threads",
         "treadle.tasks.definition",
         "treadle.tasks.step_calls",

@@ -14,6 +14,7 @@ from treadle.client.names import Names
 from treadle.client.options import duration
 from treadle.encryption.sealer import Sealer
 from treadle.errors import DefinitionError, LoopTaken, NoCodec, TreadleError, WouldBlock
+from treadle.isolation.loading import check_may_begin
 from treadle.loops import ended_by, has_loop, loop_factory
 from treadle.tasks.definition import Task
 from treadle.tasks.registry import by_name
@@ -131,7 +132,8 @@ class Worker:
         Raises `WouldBlock` where an event loop runs already: there it is `await worker.run_async()`. Raises the
         `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …,
         `DuplicateTask` when a client or worker of this process has another module's task of one's name there, and
-        `DefinitionError` for a task with an annotation that can't be described in JSON, and a lifespan that is none.
+        `DefinitionError` for a task with an annotation that can't be described in JSON, a lifespan that is none, and
+        in a child process that imports the program: there it stands under `if __name__ == "__main__":`.
         `LoopTaken` when code that it runs ends its event loop.
         """
         if has_loop():
@@ -160,6 +162,7 @@ class Worker:
         """
         from treadle.worker.worker_run import WorkerRun
 
+        check_may_begin()
         self._loop = asyncio.get_running_loop()
         try:
             for task in self.config.tasks.values():
