@@ -87,6 +87,7 @@ def test_a_name_may_come_first() -> None:
         ("@task(retries=3)\ndef a(): ...", "doesn't know retries"),
         ("@task(max_retries=-1)\ndef a(): ...", "max_retries"),
         ("@task(room='a:b')\ndef a(): ...", "':'"),
+        ("@task(name=5)\ndef a(): ...", "name are texts, .*, not '@global', 'tasks' and 5"),
         ("@task\nclass A: ...", "functions"),
         ("@task('a', name='b')\ndef a(): ...", "two names"),
         ("task(3)", "not 3: @task takes the task's name first"),

@@ -165,7 +165,10 @@ def _job_name(room: str, category: str, given: str | None, function: Callable[..
     except InvalidJobName as error:
         raise DefinitionError(f"{function.__qualname__} can't be a task: {error}") from None
     if job != (room, category, name):
-        raise DefinitionError(f"{function.__qualname__} can't be a task: room and category may hold no ':'")
+        raise DefinitionError(
+            f"{function.__qualname__} can't be a task: room, category and name are texts, and the first two hold"
+            f" no ':', not {room!r}, {category!r} and {name!r}"
+        )
     return job
 
 
