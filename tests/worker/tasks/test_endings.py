@@ -24,6 +24,17 @@ def test_results_and_errors_become_reports_that_any_store_keeps() -> None:
     assert len(clean("x" * 3_000_000)) <= LONGEST_TEXT
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_coroutine_that_code_returns_is_told_by_what_to_write() -> None:
+    """A decorator that is not async gives one of an async function; a warning said that it was never awaited."""
+
+    async def work() -> None: ...
+
+    refused = endings.completed({"pages": [work()]})
+
+    assert refused["error"].startswith("result.pages[0]: a coroutine that was never awaited: write `await` before it")
+
+
 class Underivable(ExceptionGroup[Exception]):
     def derive(self, excs: Sequence[Exception]) -> ExceptionGroup[Exception]:
         raise TypeError("it has no others")

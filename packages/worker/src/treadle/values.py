@@ -1,6 +1,7 @@
 """Values on their way to the server: made plain, and checked by the rule of the wire before anything is sent."""
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -135,6 +136,11 @@ def members(value: Any) -> Iterable[tuple[Any, Any]]:
 def _reason(value: Any, error: BaseException) -> str:
     if isinstance(value, str) and (found := fault(value)) is not None:
         return found.why
+    if inspect.iscoroutine(value):
+        value.close()  # nobody will await it
+        return (
+            "a coroutine that was never awaited: write `await` before it, and make what calls it, as a decorator, async"
+        )
     return f"{type(value).__name__}, {NO_JSON}: {said_by(error)[:300]}; give plain data"
 
 
