@@ -32,6 +32,11 @@ async def double(n: int) -> int:
     return 2 * n
 
 
+@task(max_retries=0)
+def resources(ctx: Context) -> object:
+    return ctx.resources
+
+
 @task(isolation="process")
 def pid(extra: int = 0) -> int:
     return os.getpid() + extra

@@ -216,6 +216,19 @@ async def test_a_process_finds_the_tasks_of_a_program_in_whatever_form_it_is_sta
     assert await run_program(server, str(program)) == ("2", "")
 
 
+async def test_a_plain_function_with_a_target_is_told_why_it_has_no_resources(client: Client, working: Any) -> None:
+    """It was told to use isolation='thread', which it had."""
+    async with working(jobs.resources):
+        alone = await client.submit(jobs.resources.bind())
+        of_target = await client.submit(jobs.resources.bind(), options=Options(target="printer"))
+
+        assert await alone.result(timeout=60) is None
+        with pytest.raises(
+            TaskFailed, match="in one, by isolation='process' or as a plain function with a target: make"
+        ):
+            await of_target.result(timeout=60)
+
+
 async def test_a_process_for_the_tasks_of_what_was_typed_in_is_refused(server: Served) -> None:
     _, complained = await run_program(server, "-", said=PROGRAM)
 

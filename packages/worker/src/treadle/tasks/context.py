@@ -327,8 +327,9 @@ class Context:
         """What the worker's lifespan yielded; raises `RuntimeError` in a child process, which can't share it."""
         if self._resources is _UNSET:
             raise RuntimeError(
-                "a task with isolation='process' can't use its worker's resources: make what it needs in the function,"
-                " or use isolation='thread'"
+                "a child process can't use its worker's resources, and this runs in one, by isolation='process' or as a"
+                " plain function with a target: make what it needs in the function, or have it run in the worker,"
+                " without isolation='process', and async where it has a target"
             )
         return self._resources
 
