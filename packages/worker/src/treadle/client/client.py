@@ -13,7 +13,7 @@ from treadle.client.bound import Bound, Submittable
 from treadle.client.connection import Connection
 from treadle.client.flows import Flows
 from treadle.client.handle import TaskHandle
-from treadle.client.items import MOST_OF_REQUEST, check_bound, common_room, item_of, over
+from treadle.client.items import MOST_OF_REQUEST, check_bound, checked_bounds, common_room, item_of, over
 from treadle.client.limiting import Limiting
 from treadle.client.names import Names
 from treadle.client.options import Options
@@ -213,9 +213,8 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
 
         They are submitted from `room`; left out, from the client's, or the one that their jobs stand in.
         """
-        given = list(bounds)
+        given = checked_bounds(bounds)
         for bound in given:
-            check_bound(bound)
             self._names.check(bound.task)
         items = [self._item_of(bound, options) for bound in given]
         room = room or self.room or common_room(given)

@@ -1,13 +1,15 @@
 """A submit as it goes over the wire: what is made of a task with its arguments and options, and what is none."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 from treadle.client.bound import Bound
 from treadle.client.options import Options, as_options
 from treadle.errors import InvalidArguments
 from treadle.ids import new_task_id
 from treadle.wire.names import GLOBAL, SHARED_ROOMS, JobName
+
+R = TypeVar("R")
 
 MOST_OF_REQUEST = 10_000
 """Tasks of one request at most."""
@@ -28,6 +30,16 @@ def check_bound(bound: object) -> None:
         raise InvalidArguments(f"{bound!r} has no arguments yet: submit {job.name}.bind(…)")
     if not isinstance(bound, Bound):
         raise InvalidArguments(f"submit task.bind(…), not {bound!r}: a plain call runs the function here and now")
+
+
+def checked_bounds(bounds: Iterable[Bound[R]]) -> list[Bound[R]]:
+    """Return the tasks of a submit of many. Raises `InvalidArguments` for what is none, or no list."""
+    if not isinstance(bounds, Iterable):
+        raise InvalidArguments(f"submit_many takes a list of task.bind(…), not {bounds!r}: submit takes one")
+    given = list(bounds)
+    for bound in given:
+        check_bound(bound)
+    return given
 
 
 def over(options: Options | None, base: Options | None) -> Options | None:

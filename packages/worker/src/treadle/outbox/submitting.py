@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, scoped_session
 
 from treadle import tracing
 from treadle.client.bound import Bound, Submittable
-from treadle.client.items import check_bound, item_of, over
+from treadle.client.items import checked_bounds, item_of, over
 from treadle.client.options import Options
 from treadle.client.sealing import sealed_item
 from treadle.encryption.keys import codec_of
@@ -115,9 +115,7 @@ def _wrong(given: object, wanted: str, other: str) -> str:
 def _rows(
     bounds: Iterable[Bound[Any]], options: Options | None, room: str | None, sealer: Sealer
 ) -> list[dict[str, Any]]:
-    given = list(bounds)
-    for bound in given:
-        check_bound(bound)
+    given = checked_bounds(bounds)
     items = [item_of(one.task.full_name, one.payload, over(options, one.options)) for one in given]
     # Here and not when it is handed over: the row lies in the user's database, and the relay needs no keys.
     items = [sealed_item(sealer, item) if one.task.encrypted else item for one, item in zip(given, items, strict=True)]
