@@ -75,6 +75,85 @@ def sender_of(engine: Engine, settings: Settings) -> Sender:
     return Sender(engine, post, attempts=settings.webhook_attempts, timeout=timeout)
 
 
+class _Parts:
+    """What one server is made of; made without a look at the store, which is opened by `start`."""
+
+    def __init__(self, settings: Settings, clock: Clock | None, internal: Executors | None) -> None:
+        self.settings = settings
+        self.store = store = SqlStore(settings.database_url, is_pooled=bool(settings.database_direct_url))
+        self.engine = engine = Engine(
+            store, rules_of(settings, internal), clock=clock, most_rows=settings.writer_max_rows
+        )
+        rates = Rates(engine.clock)
+        self.ctx = ctx = OperationContext(
+            settings=settings,
+            engine=engine,
+            access=Access(store, settings, engine.clock),
+            catalog=Catalog(store),
+            waits=Waits(),
+            rates=rates,
+            recent=Recent(),
+            metrics=Metrics(engine, rates, most_jobs=settings.metrics_max_jobs),
+            artifacts=Artifacts(settings.artifacts, settings.artifacts_directory),
+            started_at=(clock or SystemClock()).now(),
+        )
+        self.live = live = Live(ctx)
+        ctx.metrics.sessions = live.kinds
+        self.relay: Relay | None = None
+        self.leader: Leader | None = None
+        self.bridge: Bridge | None = None
+        """To the executors of `@internal` jobs, which get the application."""
+        if store.is_shared:
+            direct_url = settings.database_direct_url or settings.database_url
+            self.relay = relay = Relay(engine, direct_url)
+            self.leader = Leader(direct_url)
+            ctx.metrics.notices = relay.notices
+            relay.tell_of(ctx.absences)
+            relay.inbox.receiver.interests += [ctx.waits.awaits, live.results.awaits]
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        """Open the store and run everything until the stack is closed, which ends all in the opposite order."""
+        stack.enter_context(hold_lock(self.store.url))
+        if self.leader is not None:
+            stack.push_async_callback(self.leader.close)
+            await self.leader.check()
+        stack.push_async_callback(self.store.close)
+        await self.store.open()
+        await self.ctx.access.prepare()
+        await self.ctx.artifacts.prepare(self.store)
+        stack.push_async_callback(self.ctx.artifacts.objects.close)
+        stack.push_async_callback(self.ctx.catalog.checker.close)
+        await stack.enter_async_context(self.engine.running())
+        await self._start_services(stack)
+        await stack.enter_async_context(self.live.running())
+        if self.settings.metrics_port is not None:
+            at = metrics_port(self.ctx.metrics, self.settings.metrics_host, self.settings.metrics_port)
+            await stack.enter_async_context(at)
+        if self.bridge is not None:
+            await stack.enter_async_context(self.bridge.running())
+
+    async def _start_services(self, stack: AsyncExitStack) -> None:
+        ctx, engine, settings = self.ctx, self.engine, self.settings
+        async with self.store.read() as connection:
+            ctx.rates.recall(await read_failures.of_last_hour(connection, engine.clock.now()))
+        for part in (ctx.catalog, ctx.waits, ctx.rates, ctx.recent):
+            stack.callback(engine.hub.listen(part.on_commit))
+        stack.callback(engine.hub.listen(tell_waits))
+        sender = sender_of(engine, settings)
+        await stack.enter_async_context(sender.running())
+        ctx.services = await stack.enter_async_context(
+            run_services(
+                engine,
+                sweeper_interval=settings.sweeper_interval_seconds,
+                worker_timeout=settings.worker_timeout_seconds,
+                relay=self.relay,
+                leader=self.leader,
+                objects=ctx.artifacts.objects,
+                others=[Retention(engine, settings.retention, ctx.artifacts.objects), sender],
+            )
+        )
+
+
 def create_app(
     settings: Settings | None = None, *, clock: Clock | None = None, internal: Executors | None = None
 ) -> Starlette:
@@ -95,73 +174,13 @@ def create_app(
         internal = executing.load(settings.internal)
     # Before the store makes it: tasks are nobody else's to read.
     make_directory(settings.data_dir, name="the data directory", setting="--data-dir or TREADLE_DATA_DIR")
-    store = SqlStore(settings.database_url, is_pooled=bool(settings.database_direct_url))
-    engine = Engine(store, rules_of(settings, internal), clock=clock, most_rows=settings.writer_max_rows)
-    rates = Rates(engine.clock)
-    ctx = OperationContext(
-        settings=settings,
-        engine=engine,
-        access=Access(store, settings, engine.clock),
-        catalog=Catalog(store),
-        waits=Waits(),
-        rates=rates,
-        recent=Recent(),
-        metrics=Metrics(engine, rates, most_jobs=settings.metrics_max_jobs),
-        artifacts=Artifacts(settings.artifacts, settings.artifacts_directory),
-        started_at=(clock or SystemClock()).now(),
-    )
-    live = Live(ctx)
-    ctx.metrics.sessions = live.kinds
-    relay = leader = None
-    if store.is_shared:
-        direct_url = settings.database_direct_url or settings.database_url
-        relay, leader = Relay(engine, direct_url), Leader(direct_url)
-        ctx.metrics.notices = relay.notices
-        relay.tell_of(ctx.absences)
-        relay.inbox.receiver.interests += [ctx.waits.awaits, live.results.awaits]
-
-    async def start(stack: AsyncExitStack) -> None:
-        stack.enter_context(hold_lock(store.url))
-        if leader is not None:
-            stack.push_async_callback(leader.close)
-            await leader.check()
-        stack.push_async_callback(store.close)
-        await store.open()
-        await ctx.access.prepare()
-        await ctx.artifacts.prepare(store)
-        stack.push_async_callback(ctx.artifacts.objects.close)
-        stack.push_async_callback(ctx.catalog.checker.close)
-        await stack.enter_async_context(engine.running())
-        async with store.read() as connection:
-            ctx.rates.recall(await read_failures.of_last_hour(connection, engine.clock.now()))
-        for part in (ctx.catalog, ctx.waits, ctx.rates, ctx.recent):
-            stack.callback(engine.hub.listen(part.on_commit))
-        stack.callback(engine.hub.listen(tell_waits))
-        sender = sender_of(engine, settings)
-        await stack.enter_async_context(sender.running())
-        ctx.services = await stack.enter_async_context(
-            run_services(
-                engine,
-                sweeper_interval=settings.sweeper_interval_seconds,
-                worker_timeout=settings.worker_timeout_seconds,
-                relay=relay,
-                leader=leader,
-                objects=ctx.artifacts.objects,
-                others=[Retention(engine, settings.retention, ctx.artifacts.objects), sender],
-            )
-        )
-        await stack.enter_async_context(live.running())
-        if settings.metrics_port is not None:
-            at = metrics_port(ctx.metrics, settings.metrics_host, settings.metrics_port)
-            await stack.enter_async_context(at)
-        if bridge is not None:
-            await stack.enter_async_context(bridge.running())
+    parts = _Parts(settings, clock, internal)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             try:
-                await start(stack)
+                await parts.start(stack)
             except TreadleError as error:
                 app.state.failure = error.detail
                 raise
@@ -172,8 +191,8 @@ def create_app(
 
     app = Starlette(
         routes=[
-            *routes(ENDPOINTS, ctx),
-            WebSocketRoute(SESSION, partial(serve_session, live)),
+            *routes(ENDPOINTS, parts.ctx),
+            WebSocketRoute(SESSION, partial(serve_session, parts.live)),
             Route(SESSION, no_upgrade),
             WebSocketRoute("/{path:path}", no_socket_there),
         ],
@@ -181,8 +200,8 @@ def create_app(
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
-    bridge = ctx.internal = None if internal is None else Bridge(ctx, internal, app)
-    app.state.ctx = ctx
-    app.state.live = live
+    parts.bridge = parts.ctx.internal = None if internal is None else Bridge(parts.ctx, internal, app)
+    app.state.ctx = parts.ctx
+    app.state.live = parts.live
     app.state.failure = None
     return app
