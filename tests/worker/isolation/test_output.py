@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.worker import jobs
-from treadle import Client, Settings, TaskFailed, task
+from treadle import Client, Context, Settings, TaskFailed, task
 from treadle.isolation import output
 from treadle.isolation.output import Doubled, Output, captured
 
@@ -93,6 +93,43 @@ async def test_a_run_that_fails_is_logged_with_its_traceback(
     assert record.exc_text.endswith("LookupError: nothing there")
     assert record.exc_text in caplog.text
     assert lines == []
+
+
+@task(timeout=0.2, max_retries=0)
+async def waits_too_long() -> None:
+    await asyncio.Event().wait()
+
+
+@task(timeout=0.2, max_retries=0)
+def looks_too_long(ctx: Context) -> None:
+    while not ctx.cancelled:
+        threading.Event().wait(0.01)
+
+
+@task(timeout=0.2, max_retries=0, isolation="process")
+def sleeps_too_long() -> None:
+    threading.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("function", "last"),
+    [(waits_too_long, "asyncio.exceptions.CancelledError"), (looks_too_long, None), (sleeps_too_long, None)],
+    ids=["async", "thread", "process"],
+)
+async def test_a_run_whose_time_is_over_is_logged_as_such(
+    client: Client, working: Working, function: Any, last: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with working(function):
+        handle = await function.submit()
+        with pytest.raises(TaskFailed, match="timeout"):
+            await handle.result(timeout=60)
+
+    [record] = [one for one in caplog.records if one.name == "treadle.worker" and one.levelno == logging.ERROR]
+    assert record.getMessage() == (
+        f"task {handle.id}, run 0, of {function.full_name} failed: "
+        "the run took longer than its timeout of 0.2 s and was stopped"
+    )
+    assert (record.exc_text or "").splitlines()[-1:] == ([last] if last else [])
 
 
 def test_what_is_written_in_pieces_is_sent_by_lines() -> None:

@@ -45,7 +45,7 @@ from treadle.worker.ports import LoopPort, MiddlewarePort, ProcessPort, ThreadPo
 from treadle.worker.reports import Reporter
 from treadle.worker.room import Ended, Room
 from treadle.worker.steps import StepKeeper
-from treadle.worker.stopping import check_ours, log_end, stopped
+from treadle.worker.stopping import check_ours, log_end, log_failure, stopped
 from treadle.worker.timing import Timing
 from treadle.worker.uploads import Uploader
 
@@ -362,4 +362,6 @@ class Caller:
         if held.code_runs and not held.is_reported and not held.has_target:
             self.stuck += 1
             held.is_overdue = True
-            self.report(held, {**endings.timed_out(held.claim["timeout"]), "code_runs": True})
+            ending = endings.timed_out(held.claim["timeout"])
+            log_failure(held, ending)
+            self.report(held, {**ending, "code_runs": True})

@@ -182,7 +182,8 @@ class Runner:
         bind(task=held.key[0], run=held.key[1], job=held.claim["job_name"])
         try:
             ending = await self._ending(held)
-            log_failure(held, ending)
+            if not held.is_overdue:
+                log_failure(held, ending)
             if not held.is_reported:
                 self._caller.report(held, ending)
         except Exception:

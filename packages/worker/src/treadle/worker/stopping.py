@@ -9,6 +9,7 @@ from treadle.isolation.threads import Lacking
 from treadle.tasks import endings
 from treadle.tasks.endings import Ending
 from treadle.tasks.outcomes import Interrupted, Suspend
+from treadle.wire.status import Reason
 from treadle.worker.lease import Held
 from treadle.worker.middleware import RaisedInProcess
 
@@ -28,19 +29,24 @@ def log_end(held: Held, ending: Ending, error: BaseException | None) -> None:
 
 
 def log_failure(held: Held, ending: Ending) -> None:
-    """Log how a run failed, with its whole traceback; the record says of which task and run it is."""
-    if ending["kind"] in {"failed", "exception"} and (trace := ending.get("traceback")) is not None:
+    """Log how a run failed, with its whole traceback; the record says of which task and run it is.
+
+    Of one whose time was over it says so: the traceback, where there is one, ends in what stopped the code.
+    """
+    is_timeout = ending.get("reason") == Reason.TIMEOUT
+    trace = ending.get("traceback")
+    if ending["kind"] in {"failed", "exception"} and (is_timeout or trace is not None):
         task_id, run_id = held.key
         job = held.claim["job_name"]
         of = {"task": task_id, "run": run_id, "job": job}
         if log.isEnabledFor(logging.ERROR):
             place, line, function, _ = log.findCaller()
-            said = "task %s, run %s, of %s failed"
-            record = log.makeRecord(
-                log.name, logging.ERROR, place, line, said, (task_id, run_id, job), None, function, of
-            )
-            # It may come from another process, as text: formatters write this as the traceback of an exception.
-            record.exc_text = trace.rstrip()
+            said = "task %s, run %s, of %s failed%s"
+            args = (task_id, run_id, job, f": {ending['error']}" if is_timeout else "")
+            record = log.makeRecord(log.name, logging.ERROR, place, line, said, args, None, function, of)
+            if trace is not None:
+                # It may come from another process, as text: formatters write this as the traceback of an exception.
+                record.exc_text = trace.rstrip()
             log.handle(record)
 
 
@@ -54,7 +60,9 @@ def stopped(held: Held, ending: Ending | None, error: BaseException | None) -> E
         case "shutdown" if not has_ended:
             return endings.shut_down()
         case "timeout":
-            return endings.timed_out(held.claim["timeout"], endings.trace_of(error) if error is not None else None)
+            # Where a process was when it was killed nobody knows.
+            trace = None if error is None or isinstance(error, ChildDied) else endings.trace_of(error)
+            return endings.timed_out(held.claim["timeout"], trace)
         case "lease":
             return {
                 "kind": "exception",
