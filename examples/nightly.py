@@ -1,7 +1,7 @@
 """A nightly load: read what was sold, turn it into euros, keep it. The middle waits for rates that may be late.
 
-Run `SALES=folder treadle worker examples.nightly`, where the folder has `sales.csv` (item, currency, amount); somebody
-else puts `rates.json` beside it some time in the night. `treadle schedules run tasks:begin` does not wait for that.
+Run `SALES=folder treadle worker examples.nightly`; the folder has `sales.csv`, lines as `tea,USD,3.50` and no heading.
+Somebody puts `rates.json` (`{"USD": 0.92}`) there in the night. `treadle schedules run tasks:begin` waits for no night.
 """
 
 import csv
