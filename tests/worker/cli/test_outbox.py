@@ -117,11 +117,22 @@ sys.modules["sqlalchemy"] = None
 
 def run_without_sqlalchemy(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", _WITHOUT + code], capture_output=True, text=True, check=False)
-    return done.stderr.splitlines()[-1]
+    return done.stderr
 
 
-def test_without_sqlalchemy_the_command_and_the_module_say_what_to_install() -> None:
-    command = "from treadle.cli import main; sys.argv[1:] = ['outbox', '--database', 'sqlite://']; main()"
+@pytest.mark.parametrize("word", ["--once", "list", "retry", "drop", "ddl"])
+def test_without_sqlalchemy_the_command_says_what_to_install_and_no_more(word: str) -> None:
+    words = ["outbox", "--database", "sqlite:///shop.db", word, *(["--all"] if word in {"retry", "drop"} else [])]
 
-    assert run_without_sqlalchemy(command).endswith("pip install 'treadle[outbox]'")
-    assert run_without_sqlalchemy("import treadle.outbox").endswith("pip install 'treadle[outbox]'")
+    said = run_without_sqlalchemy(f"from treadle.cli import main; sys.argv[1:] = {words}; main()")
+
+    assert said.endswith(
+        "\nError: `treadle outbox` needs SQLAlchemy, which is not installed: pip install 'treadle[outbox]'\n"
+    )
+    assert "Traceback" not in said
+
+
+def test_without_sqlalchemy_the_module_says_what_to_install() -> None:
+    said = run_without_sqlalchemy("import treadle.outbox")
+
+    assert said.endswith("ImportError: treadle.outbox needs SQLAlchemy: pip install 'treadle[outbox]'\n")

@@ -35,6 +35,7 @@ def outbox(
     Programs write it with `treadle.outbox` inside their own transactions; each row becomes a task once. What the server
     refuses for good stays, and is seen with `list`.
     """
+    _need_sqlalchemy()
     if context.invoked_subcommand is not None:
         context.obj = (database, table)
         return
@@ -167,7 +168,6 @@ def _url(given: str | None) -> str:
     url = given or (said and said.get_secret_value())
     if not url:
         raise click.UsageError("which database? Give --database URL, or set TREADLE_OUTBOX_DATABASE_URL")
-    _need_sqlalchemy()
     return url
 
 
