@@ -28,7 +28,7 @@ def look(ctx: Context) -> float:
         "30 9 * * MON-FRI", tz="Europe/Berlin", arguments={"days": 7}, options=Options(priority=5), deadline=3600
     )
 )
-async def report(days: int) -> str:
-    """Reports on working days at half past nine; after half past ten nobody wants it any more."""
+async def digest(days: int) -> str:
+    """Sums up on working days at half past nine; after half past ten nobody wants it any more."""
     today = date.today()  # noqa: DTZ011 - the day where the worker is
     return f"from {today - timedelta(days)} to {today}"

@@ -116,6 +116,17 @@ def test_a_whole_program_runs(block: Block, at_a_server: Any, tmp_path: Path) ->
             asyncio.run(main()) if inspect.iscoroutinefunction(main) else main()
 
 
+def test_programs_that_a_reader_tries_one_after_the_other_do_not_take_each_other_s_names(tmp_path: Path) -> None:
+    """At one server a job has one schema: a second one is refused, with words about a program tried long before."""
+    examples = [(path, path.read_text()) for path in (ROOT / "examples").glob("*.py")]
+    programs = [Block(path.name, n, "python", code) for n, (path, code) in enumerate(examples) if "@task" in code]
+    schemas: dict[str, dict[str, Any]] = {}
+    for block in programs + MODULES:
+        with imported(block, tmp_path) as module:
+            for job in collect([module]):
+                assert schemas.setdefault(job.full_name, job.signature.schema) == job.signature.schema, block.name
+
+
 def test_tests_that_pages_show_pass(tmp_path: Path) -> None:
     for n, block in enumerate(TESTS):
         (tmp_path / f"test_{n}.py").write_text(f"# {block.name}\n{block.code}")
@@ -137,7 +148,7 @@ def test_a_notebook_s_first_cell_opens_a_client_for_those_that_follow(block: Blo
 
     async def kernel() -> None:
         await eval(cells[0], names)
-        with at_work(names["measure"], at_a_server):
+        with at_work(names["survey"], at_a_server):
             await eval(cells[1], names)
             await names["client"].close()
 

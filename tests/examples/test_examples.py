@@ -88,10 +88,10 @@ async def test_what_is_periodic_is_known_to_the_server_when_its_worker_is_there(
             return (await client.schedules()).total == 2
 
         await until(are_told)
-        report, look = await client.schedule("tasks:report"), await client.schedule("tasks:look")
+        digest, look = await client.schedule("tasks:digest"), await client.schedule("tasks:look")
         asked = await client.run_schedule("tasks:look")
 
-        assert (report.cron, report.zone, look.interval) == ("30 9 * * MON-FRI", "Europe/Berlin", 60)
+        assert (digest.cron, digest.zone, look.interval) == ("30 9 * * MON-FRI", "Europe/Berlin", 60)
         assert 0 < await client.handle(asked.id).result(timeout=60) <= 1
 
 
