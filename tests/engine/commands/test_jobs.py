@@ -75,6 +75,14 @@ async def test_a_schema_that_only_widens_replaces_by_itself_where_that_is_asked_
     assert (widened.created, widened.job.schema_version, widened.job.schema) == (False, 2, new)
 
 
+async def test_a_conflict_names_whose_schema_it_is_where_that_is_another_function_s_t1(shop) -> None:
+    await shop.engine.run(registration("{}", origin="pictures:shrink"))
+
+    for origin, whose in (("videos:shrink", r" \(of pictures:shrink\)"), ("pictures:shrink", "")):
+        with pytest.raises(SchemaConflict, match=f"with another schema{whose}: replace it"):
+            await shop.engine.run(registration('{"type": "object"}', origin=origin))
+
+
 async def test_a_replacement_makes_a_new_schema_version(shop) -> None:
     await shop.engine.run(registration("{}"))
 

@@ -127,8 +127,9 @@ class RegisterJob(OneRow):
         if self.replace or (self.widen and widens(job.schema, self.schema)):
             check_schema(self.principal, job)
             return
+        whose = f" (of {job.origin})" if job.origin and job.origin != self.origin else ""
         raise SchemaConflict(
-            f"{job.full_name} is registered with another schema"
+            f"{job.full_name} is registered with another schema{whose}"
             f"{', which this one does not only widen' if self.widen else ''}: replace it with replace: true"
             " (treadle worker --replace-schema), or use another name"
         )
