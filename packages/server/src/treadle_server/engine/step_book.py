@@ -82,7 +82,37 @@ class StepBook:
         self.waiting.setdefault((message.task_seq, message.name), []).append(message)
 
     def clear(self, seq: int, first: int, *, keeps_messages: bool) -> None:
-        """Delete a task's steps from a number on; the messages they received wait again, unless all are deleted."""
-        self.cleared[seq] = first
-        if not keeps_messages:
-            self.emptied.add(seq)
+        """Delete a task's steps from a number on; the messages they received wait again, unless all are deleted.
+
+        What is put in is written after what is deleted: so what this batch has kept and sent until now is let go here.
+        """
+        self.cleared[seq] = min(first, self.cleared.get(seq, first))
+
+        def stays(step: Step) -> bool:
+            return step.task_seq != seq or step.number < first
+
+        self.kept = {key: step for key, step in self.kept.items() if stays(step)}
+        self.last = {task: step for task, step in self.last.items() if stays(step)}
+        self.new_steps = [step for step in self.new_steps if stays(step)]
+        self.filled = [step for step in self.filled if stays(step)]
+        if keeps_messages:
+            self._free(seq, first)
+        else:
+            self._empty(seq)
+
+    def _free(self, seq: int, first: int) -> None:
+        """Let messages wait again that steps from a number on have received."""
+        for message in (*self.new_messages, *self.messages.values(), *self.taken):
+            if message.task_seq == seq and message.step is not None and message.step >= first:
+                message.step = None
+        self.taken = [message for message in self.taken if message.step is not None]
+
+    def _empty(self, seq: int) -> None:
+        """Delete all messages of the task."""
+        self.emptied.add(seq)
+        self.messages = {key: one for key, one in self.messages.items() if one.task_seq != seq}
+        self.waiting = {key: several for key, several in self.waiting.items() if key[0] != seq}
+        self.new_messages = [one for one in self.new_messages if one.task_seq != seq]
+        self.taken = [one for one in self.taken if one.task_seq != seq]
+        if seq in self.counts:
+            self.counts[seq] = (0, self.counts[seq][1])
