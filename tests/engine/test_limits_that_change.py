@@ -1,5 +1,6 @@
 """Limits that are changed while many wait, and what is told of those whom a limit lets through."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -68,6 +69,29 @@ async def test_a_limit_is_not_deleted_while_code_that_was_cancelled_counts_again
     await shop.report(claimed, "stopped")
 
     await shop.engine.run(delete)
+
+
+@pytest.mark.parametrize("how", ["submit", "edit", "rerun", "job"])
+async def test_a_limit_is_not_deleted_beside_what_comes_to_name_it(shop, how: str) -> None:
+    await set_limit(shop, concurrency=1)
+    [task] = await shop.submit(limits=named() if how == "rerun" else None)
+    if how == "rerun":
+        await shop.steer(task, "cancel")
+    change = {
+        "submit": lambda: shop.submit(limits=named()),
+        "edit": lambda: shop.engine.run(Edit(principal=shop.principal, task_id=task.id, changes={"limits": named()})),
+        "rerun": lambda: shop.steer(task, "rerun"),
+        "job": lambda: shop.register("limited", defaults='{"limits": [{"name": "api"}]}'),
+    }[how]
+
+    changed, deleted = await asyncio.gather(
+        change(),
+        shop.engine.run(DeleteLimit(principal=shop.principal, room="@global", name="api")),
+        return_exceptions=True,
+    )
+
+    assert not isinstance(changed, BaseException)
+    assert isinstance(deleted, LimitInUse)
 
 
 async def test_lines_of_other_keys_that_wait_for_the_same_rate_go_on_one_by_one(shop, clock: FakeClock) -> None:

@@ -19,6 +19,16 @@ async def started(shop, **details):
     return await shop.report(claimed, "started")
 
 
+async def test_a_unique_key_goes_back_to_a_task_beside_the_cancel_of_its_holder_l9(shop) -> None:
+    [first] = await shop.submit(unique_key="k")
+    await shop.steer(first, "cancel")
+    [holder] = await shop.submit(unique_key="k")
+
+    cancelled, back = await asyncio.gather(shop.steer(holder, "cancel"), shop.steer(first, "rerun"))
+
+    assert (cancelled.status, back.status) == (Status.CANCELLED, Status.PENDING)
+
+
 async def test_a_unique_key_goes_from_task_to_task_within_one_transaction(shop) -> None:
     [first] = await shop.submit(unique_key="k")
     [third] = await shop.submit()

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from tests.retention.conftest import ended, left, remove
 from treadle.wire.runs import LogLine
 from treadle.wire.status import TERMINAL, Status
+from treadle_server.domain.dependencies import Need
 from treadle_server.engine.commands import Steer, Submission, Submit
 from treadle_server.engine.commands.prune import PruneTasks
 from treadle_server.engine.engine import Engine
@@ -249,3 +250,18 @@ async def test_two_walks_at_once_remove_each_task_once_e12_g11(shop) -> None:
     one, other = await asyncio.gather(remove(shop), remove(shop))
 
     assert sorted([*one, *other]) == sorted(task.id for task in tasks)
+
+
+async def test_what_a_task_is_put_in_behind_is_not_removed_in_the_same_moment_e12(shop, clock) -> None:
+    first = await ended(shop)
+    clock.advance(100)
+    cutoffs = cutoffs_of(dict.fromkeys(TERMINAL, timedelta(seconds=1)), clock.now())
+    needs = [Need(first.id, [("first", None)])]
+
+    [put], gone = await asyncio.gather(
+        shop.submit(needs=needs), shop.engine.run(PruneTasks(seqs=[first.seq], cutoffs=cutoffs))
+    )
+
+    assert put.unmet == 0
+    assert gone.removed == []
+    assert await left(shop) == {first.id, put.id}

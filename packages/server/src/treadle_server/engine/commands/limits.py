@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from treadle_server.access.checks import check_limit
 from treadle_server.access.principal import Principal
-from treadle_server.domain.limits import BucketId, Caps, Limit
+from treadle_server.domain.limits import BucketId, Caps, Limit, bucket_ids_of
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.read_set import ReadSet
@@ -63,13 +63,21 @@ class DeleteLimit(OneRow):
         check_limit(self.principal, self.room)
         if (limit := work.limits.get((self.room, self.name))) is None:
             raise LimitNotFound(f"there is no limit {self.name!r} in room {self.room}")
-        if (self.room, self.name) in work.named_limits:
+        if (self.room, self.name) in work.named_limits or self._is_named_by_now(work, limit):
             raise LimitInUse(
                 f"open tasks or jobs name the limit {self.name!r} of room {self.room}, or code that counts against it"
                 " has not stopped yet: let them end, or register the jobs without it, with replace: true (raise the"
                 " limit meanwhile, if it is in the way)"
             )
         work.delete_limit(limit)
+
+    def _is_named_by_now(self, work: UnitOfWork, limit: Limit) -> bool:
+        """Return whether open tasks or jobs name it that this batch has put in, changed or run again."""
+        keys = (task.limit_key for task in work.tasks.values() if task.completed_at is None)
+        if any(one.num == limit.num for key in keys if key is not None for one in bucket_ids_of(key)):
+            return True
+        jobs = (job for job in work.jobs_by_num.values() if job.room == self.room and job.deleted_at is None)
+        return any(one["name"] == self.name for job in jobs for one in work.rules.limits_of(job))
 
 
 @dataclass(slots=True)

@@ -29,9 +29,10 @@ class PruneTasks:
     def apply(self, work: UnitOfWork) -> Pruning:
         """Return the step, which knows what it removed when the batch is written.
 
-        What another command of the batch has read stays for now: it may be about to run again.
+        What another command of the batch has read stays for now: it may be about to run again, or be waited for.
         """
         known = {task.seq for task in work.tasks.values()}
+        known |= {task.seq for task in work.dependencies.needed.values()}
         self._step.found = [task for task in self._step.found if task.seq not in known]
         work.changes.prunings.append(self._step)
         return self._step

@@ -128,7 +128,7 @@ class Steer(OneRow):
             raise InvalidTaskTransition(f"{job.full_name} is deleted: register it again before its tasks can run")
         if task.unique_key is not None and task.completed_at is not None:
             other = work.unique.get((task.job_num, task.unique_key))
-            if other is not None and other.id != task.id:
+            if other is not None and other.completed_at is None and other.id != task.id:
                 raise InvalidTaskTransition(f"task {other.id} holds the unique key {task.unique_key!r} now")
         verb, function = (Verb.RESUME, life.resume) if self.action == "resume" else (Verb.RERUN, life.rerun)
         advance(task.status, verb, Status.PENDING)
