@@ -11,7 +11,7 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.status import Status
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job, Worker
-from treadle_server.domain.limits import Limit
+from treadle_server.domain.limits import BucketId, Limit
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.store.transaction.counts import CountKey
@@ -59,6 +59,8 @@ class Changes:
     limits: dict[int, Limit] = field(default_factory=dict)
     """Limits that were made or changed."""
     gone_limits: set[int] = field(default_factory=set)
+    idle_buckets: set[BucketId] = field(default_factory=set)
+    """Buckets whose rows go, if they are full."""
     new_artifacts: list[Artifact] = field(default_factory=list)
     stored_artifacts: list[Artifact] = field(default_factory=list)
     gone_artifacts: set[str] = field(default_factory=set)

@@ -9,8 +9,15 @@ from treadle_server.engine.admission import confirm_admission
 from treadle_server.engine.superseding import confirm_rivals
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.base import ClockWasSet, Noticed, Tx
+from treadle_server.store.read.limit_keys import IDLE
 from treadle_server.store.transaction.gates import decide
-from treadle_server.store.transaction.limit_rows import forget_time, lock_limits, note_set_by, read_set_by
+from treadle_server.store.transaction.limit_rows import (
+    forget_full,
+    forget_time,
+    lock_limits,
+    note_set_by,
+    read_set_by,
+)
 from treadle_server.store.transaction.limits_kept import write_limits
 
 
@@ -73,6 +80,8 @@ class LimitKeeper:
             work.batch.due_at = decision.opens_at
             work.batch.shifted |= decision.shifted
             work.woken |= decision.lanes
+        if work.changes.idle_buckets:
+            await forget_full(tx, work.changes.idle_buckets, work.now - IDLE)
         await confirm_admission(work)
         await confirm_rivals(work)
 

@@ -1,4 +1,7 @@
-"""The sweeper: takes runs from workers that are gone, fails what is overdue, ends holds, deletes orphans (G8, Z11)."""
+"""The sweeper: takes runs from workers that are gone, fails what is overdue, ends holds, deletes orphans (G8, Z11).
+
+It also forgets buckets of limits that are full: each key would leave a row for ever.
+"""
 
 import logging
 from datetime import UTC, datetime, timedelta
@@ -7,6 +10,7 @@ from treadle.wire.log_lines import bound
 from treadle_server.engine.commands import (
     DeleteOrphans,
     ExpireLeases,
+    ForgetIdle,
     MissDeadlines,
     ReleaseHolds,
     RestampLeases,
@@ -17,6 +21,7 @@ from treadle_server.engine.commands.sweeps import GRACE, MOST
 from treadle_server.engine.engine import Engine
 from treadle_server.services.base import EngineService
 from treadle_server.store.read.jobs import possible_orphans
+from treadle_server.store.read.limit_keys import idle_buckets
 from treadle_server.store.transaction.limits import next_timeout
 from treadle_server.store.transaction.restamp import leased_seqs
 
@@ -44,6 +49,8 @@ class Sweeper(EngineService):
         self._worker_timeout = worker_timeout
         self._last: tuple[float, float] | None = None
         self._stamped_at: datetime | None = None
+        self._looked_at: int | None = None
+        """The last of the limits' buckets of which the walk has seen whether it is full."""
 
     def take_over(self) -> None:
         """Renew every lease first: the server that led is gone, and its workers are on their way to another."""
@@ -101,6 +108,14 @@ class Sweeper(EngineService):
             orphans = await possible_orphans(connection)
         if orphans:
             await run(DeleteOrphans(orphans))
+        await self._forget_idle()
+
+    async def _forget_idle(self) -> None:
+        """Forget the buckets of limits that are full, among the next ones of a walk over all."""
+        async with self._engine.store.read() as connection:
+            idle, self._looked_at = await idle_buckets(connection, self._engine.clock.now(), after=self._looked_at)
+        for first in range(0, len(idle), MOST):
+            await self._engine.run(ForgetIdle(idle[first : first + MOST]))
 
     def _until(self, began: tuple[float, float]) -> datetime:
         """Return what the clock may show at most in this sweep: if it jumps meanwhile, nobody loses anything by it."""

@@ -8,7 +8,7 @@ from treadle_server.engine.commands.editing import Edit
 from treadle_server.engine.commands.hand_back import HandBack
 from treadle_server.engine.commands.internal import FailDispatch, TakeOver
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
-from treadle_server.engine.commands.limits import DeleteLimit, OpenLimits, SetLimit
+from treadle_server.engine.commands.limits import DeleteLimit, ForgetIdle, OpenLimits, SetLimit
 from treadle_server.engine.commands.receives import Receive
 from treadle_server.engine.commands.rechecks import Recheck
 from treadle_server.engine.commands.reports import ReportMany, ReportRun
@@ -44,6 +44,7 @@ __all__ = [
     "FindClaims",
     "FindWorker",
     "FireDue",
+    "ForgetIdle",
     "HandBack",
     "LinkJobs",
     "MissDeadlines",

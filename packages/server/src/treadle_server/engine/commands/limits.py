@@ -98,3 +98,22 @@ class OpenLimits:
         bucket_ids = work.due_bucket_ids if self.bucket_ids is None else self.bucket_ids
         work.limited.due.update(bucket_ids)
         return len(bucket_ids)
+
+
+@dataclass(slots=True)
+class ForgetIdle:
+    """Forgets buckets that are full, and so what it would be without a row: keys would leave one each for ever."""
+
+    bucket_ids: list[BucketId]
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows it may write."""
+        return len(self.bucket_ids)
+
+    def reads(self, reads: ReadSet) -> None:
+        """Read nothing: they are looked at again when the batch is written."""
+
+    def apply(self, work: UnitOfWork) -> None:
+        """Have those go that are full then."""
+        work.changes.idle_buckets.update(self.bucket_ids)

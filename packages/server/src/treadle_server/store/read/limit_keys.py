@@ -1,16 +1,16 @@
-"""The keys of limits that are worth a look: those for which most tasks wait, and then the fullest."""
+"""The keys of limits that are worth a look: for which most tasks wait, the fullest, and those that need no row."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import orjson
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle_server.domain.limits import Limit, bucket_ids_of
+from treadle_server.domain.limits import BucketId, Limit, bucket_ids_of
 from treadle_server.store.bound_lists import TEXT, is_among, is_same, rows_of
-from treadle_server.store.tables import IN_LINE, limit_tokens, tasks
+from treadle_server.store.tables import IN_LINE, limit_tokens, limits, tasks
 
 MOST_SHOWN = 5
 """Keys of a limit that are shown."""
@@ -121,3 +121,30 @@ async def _tokens(
     statement = select(*columns).where(is_among(limit_tokens.c.bucket, "buckets"))
     rows = await connection.execute(statement, {"buckets": buckets})
     return {bucket: (tokens, at) for bucket, tokens, at in rows}
+
+
+MOST_LOOKED_AT = 2_000
+"""Buckets of which one look finds those that are idle."""
+
+IDLE = timedelta(minutes=1)
+"""How long a bucket is full before it is idle: then it is full by every server's look at the clock."""
+
+
+async def idle_buckets(
+    connection: AsyncConnection, now: datetime, *, after: int | None
+) -> tuple[list[BucketId], int | None]:
+    """Return which of the buckets behind number `after` are full, and which one was looked at last; None: all were."""
+    t, caps = limit_tokens.c, (limits.c.rate_count, limits.c.rate_seconds, limits.c.rate_burst)
+    statement = select(t.limit_num, t.bucket, t.tokens, t.filled_at, *caps).join_from(
+        limit_tokens, limits, t.limit_num == limits.c.num
+    )
+    statement = statement.where(t.opens_at.is_(None)).order_by(t.bucket).limit(MOST_LOOKED_AT)
+    if after is not None:
+        statement = statement.where(t.bucket > after)
+    rows = (await connection.execute(statement)).all()
+    found = [
+        BucketId(num, bucket)
+        for num, bucket, tokens, at, count, seconds, burst in rows
+        if count is None or tokens + max(0.0, (now - IDLE - at).total_seconds()) * count / seconds >= burst
+    ]
+    return found, rows[-1].bucket if len(rows) == MOST_LOOKED_AT else None

@@ -174,6 +174,22 @@ DO UPDATE SET tokens = excluded.tokens, filled_at = excluded.filled_at, opens_at
 """
 
 
+async def forget_full(tx: Tx, bucket_ids: Collection[BucketId], at: datetime) -> None:
+    """Delete the rows of those of the buckets that were full `at` this time and are waited for by nobody."""
+    await lock_limits(tx)
+    found = await read_buckets(tx, bucket_ids, at)
+    full = [
+        number
+        for number, one in found.items()
+        if not one.is_waited_for and (one.limit.rate_count is None or one.tokens >= (one.limit.rate_burst or 0))
+    ]
+    if full:
+        await _full.rows(tx, buckets=full)
+
+
+_full = Prepared(delete(limit_tokens).where(is_among(_t.bucket, "buckets"), _t.opens_at.is_(None)).returning(_t.bucket))
+
+
 async def forget_time(tx: Tx, now: datetime) -> None:
     """Fill no bucket for the time until `now`, and look again at all that wait for a token: the clock was set."""
     opens_at = case((_t.opens_at.is_not(None), literal(now, _t.opens_at.type)))
