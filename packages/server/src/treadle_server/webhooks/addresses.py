@@ -13,6 +13,9 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 _UNICAST = IPv6Network("2000::/3")
 """The only part of IPv6 from which public addresses are given out."""
 
+_PROTOCOLS = IPv4Network("192.0.0.0/24")
+"""Not public, though Python before 3.11.10 and 3.12.4 says so of most of it; a cloud has its metadata there."""
+
 _COMPATIBLE = IPv6Network("::/96")
 _TRANSLATED = IPv6Network("::ffff:0:0:0/96")
 _ISATAP = 0x00005EFE
@@ -54,7 +57,9 @@ def _meant(address: Address) -> list[Address]:
 def _is_public(address: Address) -> bool:
     if not address.is_global or address.is_multicast:
         return False
-    return isinstance(address, IPv4Address) or address in _UNICAST or address in _NAT64
+    if isinstance(address, IPv4Address):
+        return address not in _PROTOCOLS
+    return address in _UNICAST or address in _NAT64
 
 
 def may_reach(address: Address, allowed: Sequence[Network]) -> bool:
