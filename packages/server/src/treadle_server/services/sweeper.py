@@ -90,7 +90,8 @@ class Sweeper(EngineService):
         for first in range(0, len(leased), MOST_STAMPED):
             await self._engine.run(RestampLeases(leased[first : first + MOST_STAMPED], jump))
         self._stamped_at = self._engine.clock.now()
-        log.info("%d leases stamped anew", len(leased))
+        if leased:
+            log.info("%d leases stamped anew", len(leased))
 
     async def _sweep(self, began: tuple[float, float]) -> None:
         run = self._engine.run
