@@ -55,6 +55,11 @@ def test_a_recording_of_a_dashboard_that_was_killed_is_read_as_far_as_it_goes(
         (b'{"seq":1}\n', "is no recording"),
         (b'{"treadle":"recording","format":9,"at":"2026-11-21T12:00:00+00:00"}\n', "of another version (9)"),
         (b'{"treadle":"recording","format":1,"at":"2026-11-21T12:00:00+00:00"}\nnonsense\n', "line 2: this is no line"),
+        (
+            b'{"treadle":"recording","format":1,"at":"2026-11-21T12:00:00+00:00"}\n{"t":1.2.3,"end":""}\n',
+            "line 2: this",
+        ),
+        (b'{"treadle":"recording","format":1,"at":"2026-11-21T12:00:00"}\n', "is no recording"),
     ],
 )
 def test_what_is_no_recording_says_so(content: bytes, says: str, tmp_path: Path) -> None:

@@ -158,6 +158,33 @@ async def test_a_task_that_was_not_looked_at_says_so(recording: Path, clock: Fro
         assert "was not looked at when the recording was made" in stage.text()
 
 
+@pytest.fixture(params=['"push":{"push":"sna', '"push":7}', '"opened":null}', '"ask":{}}', '"push":{"push":"delta"}}'])
+def damaged_line(request: pytest.FixtureRequest, recording: Path) -> int:
+    """The number of a line that can't be shown, 21 seconds from the recording's start."""
+    lines = recording.read_text().splitlines(keepends=True)
+    place = next(number for number, line in enumerate(lines) if line.startswith('{"t":21.'))
+    recording.write_text("".join([*lines[:place], f'{{"t":21.000,{request.param}\n', *lines[place:]]))
+    return place + 1
+
+
+async def test_a_damaged_recording_is_shown_up_to_the_damage_which_is_told(
+    damaged_line: int, recording: Path, clock: FrozenClock
+) -> None:
+    async with shown(recording, clock) as (player, stage):
+        player.toggle()
+        steady = player.steady()
+        await at(player, stage, 30)
+        await stage.pass_time(1)
+
+        assert player.at_end
+        assert player.steady() >= steady
+        assert stage.app.model.counts.rows[ROTATE]["pending"] == 29
+        assert f"the recording ends here, for its line {damaged_line} can't be read" in " ".join(stage.text().split())
+
+        await at(player, stage, 6.5)
+        assert stage.app.model.counts.rows[ROTATE]["pending"] == 15
+
+
 async def test_the_end_stays_in_sight_and_can_be_begun_again(recording: Path, clock: FrozenClock) -> None:
     async with shown(recording, clock) as (player, stage):
         clock.advance(1000)

@@ -1,5 +1,6 @@
 """A task as a text, and what was changed in it, read back."""
 
+import json
 from typing import Any
 
 import pytest
@@ -54,6 +55,15 @@ def test_each_mistake_is_named(text: str, problem: str) -> None:
 
     assert isinstance(found, Wrong)
     assert problem in found.problems[0]
+
+
+def test_a_value_is_changed_that_is_other_json_though_python_calls_it_equal() -> None:
+    one = TaskItem.model_validate(task(1) | {"payload": {"on": True, "n": 1, "many": [0]}})
+    written = {"on": 1, "n": 1.0, "many": [False]}
+
+    found = read_edit(json.dumps({"payload": written}), one)
+
+    assert json.dumps(found) == json.dumps({"payload": written})
 
 
 def test_an_empty_file_changes_nothing() -> None:

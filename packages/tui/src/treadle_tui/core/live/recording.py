@@ -18,7 +18,8 @@ from treadle.wire.frames import Order, Window
 from treadle.wire.status import LEASED, Status
 from treadle_tui.core.live.recorder import FORMAT, RecordingError
 
-_LINE = re.compile(rb'\{"t":([0-9.]+),')
+_LINE = re.compile(rb'\{"t":([0-9]+(?:\.[0-9]+)?),')
+_KINDS = ("opened", "lost", "push", "ask")
 
 MOST_TASKS = 50_000
 """How many tasks of those that came by are remembered."""
@@ -33,6 +34,8 @@ class Recording:
         self.name = name
         self.header = _header(next(numbered, (1, b""))[1], name)
         self.begun_at = datetime.fromisoformat(self.header["at"])
+        self.damage: str | None = None
+        """What is wrong with the line at which it ends, since that can't be read; None as long as none was found."""
         self._times: list[float] = []
         self._lines: list[bytes] = []
         for number, line in numbered:
@@ -52,14 +55,19 @@ class Recording:
     def between(self, first: int, until: float) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the entries from number `first` on up to a time in seconds, each with the number behind it.
 
-        Raises `RecordingError` for a line that is no JSON.
+        Raises `ValueError` for a line that is no JSON, or none of a recording's.
         """
         for number in range(first, bisect_right(self._times, until)):
-            try:
-                entry = from_json(self._lines[number])
-            except ValueError as error:
-                raise RecordingError(f"{self.name}, line {number + 2}: {error}") from None
+            entry = from_json(self._lines[number])
+            for kind in _KINDS:
+                if not isinstance(entry.get(kind, {}), dict):
+                    raise ValueError(f"{kind} is no object")  # noqa: TRY004 - as what is no JSON
             yield number + 1, entry
+
+    def cut(self, number: int, why: str) -> None:
+        """End it before an entry that can't be shown, and so neither can what was told after it."""
+        del self._times[number:], self._lines[number:]
+        self.damage = f"line {number + 2} can't be read: {why}"
 
     def time_of(self, number: int) -> float | None:
         """Return when an entry comes; None behind the last one."""
@@ -90,7 +98,9 @@ def _header(line: bytes, name: str) -> dict[str, Any]:
         found = (header["treadle"], header["format"], datetime.fromisoformat(header["at"]).tzinfo is not None)
     except (ValueError, KeyError, TypeError):
         raise RecordingError(f"{name} is no recording: one is made by `treadle watch --record FILE`") from None
-    if found[:2] != ("recording", FORMAT) or not found[2]:
+    if found[0] != "recording" or not found[2]:
+        raise RecordingError(f"{name} is no recording: one is made by `treadle watch --record FILE`")
+    if found[1] != FORMAT:
         raise RecordingError(f"{name} is a recording of another version ({found[1]}): this one reads {FORMAT}")
     return dict(header)
 

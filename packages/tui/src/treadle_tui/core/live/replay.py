@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -95,9 +95,8 @@ class Player:
         self._stand_at(max(0.0, min(self.recording.seconds, seconds)))
         if back:
             self._past, self._next = Past(), 0
-        for number, entry in self.recording.between(self._next, self._at):
-            self._next = number
-            self._past.take(entry)
+        for _ in self._taken(self._at):
+            pass
         self._announce()
         self._moved.set()
 
@@ -153,12 +152,10 @@ class Player:
     def _follow(self) -> None:
         """Take all entries that are due, and show each topic that they changed once."""
         changed: dict[str, None] = {}
-        for number, entry in self.recording.between(self._next, self.position):
-            self._next = number
+        for entry, topic in self._taken(self.position):
             push = entry.get("push")
             if push is not None and push.get("push") in {"events", "reload"}:
                 self._tell(Pushed(push))
-            topic = self._past.take(entry)
             if topic == "link":
                 self._announce()
             elif topic is not None:
@@ -168,6 +165,18 @@ class Player:
             if view is not None:
                 self._watched[sub] = (fields, view)
                 self._tell(Pushed(view.delta(sub, before)))
+
+    def _taken(self, until: float) -> Iterator[tuple[Mapping[str, Any], str | None]]:
+        """Take the entries up to a time, and yield each with the topic that it changed; at a damaged one all ends."""
+        try:
+            for number, entry in self.recording.between(self._next, until):
+                topic = self._past.take(entry)
+                self._next = number
+                yield entry, topic
+        except (KeyError, TypeError, ValueError) as error:
+            self._stand_at(self.position)
+            self.recording.cut(self._next, f"{error!r:.200}")
+            self._at = self.recording.seconds
 
     def _announce(self) -> None:
         past = self._past

@@ -48,11 +48,18 @@ class AppState:
 
     def ending(self) -> Report | None:
         """Return that a recording has ended, the one that is written or the one that is shown, once each time."""
-        words = None
+        words, ok = None, False
         if self.recorder is not None and self.recorder.ended is not None:
             words = f"nothing is recorded any more: {clean(self.recorder.ended, limit=300)}"
         elif self.player is not None and self.player.at_end:
             again, back = (self.keymap.cap(name) for name in ("play", "rewind"))
-            words = f"this is the end of the recording: {again} shows it again, {back} goes back"
+            damage = self.player.recording.damage
+            ok = damage is None
+            end = (
+                f"the recording ends here, for its {clean(damage, limit=80)}"
+                if damage
+                else "this is the end of the recording"
+            )
+            words = f"{end}: {again} shows it again, {back} goes back"
         is_news, self._told = words != self._told, words
-        return Report(words, ok=self.recorder is None) if words is not None and is_news else None
+        return Report(words, ok=ok) if words is not None and is_news else None

@@ -95,9 +95,14 @@ def read_edit(text: str, task: TaskItem) -> Changes | Wrong:
     if unknown := sorted(given.keys() - FIELDS.keys()):
         return Wrong(tuple(f"there is no {clean(name)!r}: it is one of {', '.join(FIELDS)}" for name in unknown))
     present = values(task)
-    changes = {name: value for name, value in given.items() if value != present[name]}
+    changes = {name: value for name, value in given.items() if _identity(value) != _identity(present[name])}
     problems = tuple(_problems(changes, task))
     return Wrong(problems) if problems else changes
+
+
+def _identity(value: object) -> str:
+    """Return a text that two values share that are the same JSON: to Python 1, 1.0 and true are one."""
+    return json.dumps(value, sort_keys=True)
 
 
 def read_json(text: str) -> Any:
