@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.drivers.headless_driver import HeadlessDriver
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import uuid
@@ -216,6 +217,24 @@ async def test_an_editor_that_fails_changes_nothing_and_says_so(
         await stage.until(lambda: "ended with 3: nothing was taken over" in stage.text())
 
     assert stage.asked("edit") == []
+
+
+@pytest.mark.parametrize("editor", ["/nowhere/editor -w", "/", "''"])
+async def test_the_dashboard_goes_on_drawing_where_there_is_no_such_editor(
+    editor: str, server: MockServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone(server, pending(server))
+    monkeypatch.setenv("VISUAL", editor)
+    monkeypatch.setattr(HeadlessDriver, "can_suspend", True)
+    modes: list[str] = []
+    for mode in ("start_application_mode", "stop_application_mode"):
+        monkeypatch.setattr(HeadlessDriver, mode, lambda _, mode=mode: modes.append(mode))
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "e")
+        await stage.until(lambda: "can't start" in stage.text())
+
+        assert modes[-2:] == ["stop_application_mode", "start_application_mode"]
 
 
 async def test_without_a_terminal_to_lend_it_says_so(

@@ -76,17 +76,24 @@ async def _run(app: App[None], command: Sequence[str]) -> None:
     try:
         # The feed goes on meanwhile and the model stays true; only nothing is drawn.
         with app.batch_update(), app.suspend(), _interrupts_are_the_programs():
-            process = await asyncio.create_subprocess_exec(*command)
-            try:
-                code = await process.wait()
-            finally:
-                await _end(process)
+            failure = await _ran(command)
     except SuspendNotSupported:
         raise ExternalError("this terminal can't be lent to another program") from None
-    except OSError as error:
-        raise ExternalError(f"can't start {command[0]}: {error.strerror or error}") from None
-    if code != 0:
-        raise ExternalError(f"{command[0]} ended with {code}: nothing was taken over")
+    if failure is not None:
+        raise ExternalError(failure)
+
+
+async def _ran(command: Sequence[str]) -> str | None:
+    """Run a program, and return what went wrong: raised, it would leave the dashboard suspended for good."""
+    try:
+        process = await asyncio.create_subprocess_exec(*command)
+    except (OSError, ValueError) as error:
+        return f"can't start {command[0]}: {getattr(error, 'strerror', None) or error}"
+    try:
+        code = await process.wait()
+    finally:
+        await _end(process)
+    return f"{command[0]} ended with {code}: nothing was taken over" if code else None
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
