@@ -51,14 +51,27 @@ def test_the_local_servers_token_is_not_sent_to_every_server_that_the_file_names
     assert by_hand.ways_now("https://c") == [Way("https://c", "by-hand")]
 
 
-def test_a_token_file_that_cannot_be_read_is_an_error_before_the_screen_is_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "prod.token: No such file"),
+        ("\n", "prod.token: the file is empty"),
+        ("one-secret\nanother-secret\n", "prod.token is no token: it has a space, a line's end"),
+    ],
+)
+def test_a_token_file_without_a_token_is_an_error_before_the_screen_is_up_and_no_secret_is_told(
+    content: str | None, says: str, tmp_path: Path
+) -> None:
     file = tmp_path / "tui.toml"
-    file.write_text('[contexts.c]\nurl = "https://c"\ntoken_file = "missing"\n')
+    file.write_text('[contexts.c]\nurl = "http://127.0.0.1:1"\ntoken_file = "prod.token"\n')
+    if content is not None:
+        (tmp_path / "prod.token").write_text(content)
 
     result = CliRunner().invoke(watch, ["--config", str(file), "--context", "c", "--json"])
 
     assert result.exit_code == 2
-    assert "missing: No such file" in result.output
+    assert says in result.output
+    assert "secret" not in result.output
 
 
 def test_contexts_are_listed_with_what_is_to_be_known_of_them(tmp_path: Path) -> None:

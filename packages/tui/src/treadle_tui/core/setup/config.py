@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from treadle.filters import FilterError, parse
-from treadle.settings import InvalidSetting, split_urls
+from treadle.settings import InvalidSetting, split_urls, token_in
 from treadle_tui.core.setup.app_state import TRACE_ID, Notify
 from treadle_tui.core.verbs.keymap import Keymap, KeymapError, read_keymap
 
@@ -49,14 +49,19 @@ class Server:
     production: bool = False
 
     def read_token(self) -> str | None:
-        """Return the token in its file; None when it has none. Raises `ConfigError` when it can't be read."""
+        """Return the token in its file; None without a file. Raises `ConfigError` when it holds none to be sent."""
         if self.token_file is None:
             return None
+        place = f"the token of the context {self.name}, {self.token_file}"
         try:
-            return self.token_file.read_text().strip() or None
+            token = token_in(self.token_file.read_text(), place)
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ConfigError(f"the token of the context {self.name}, {self.token_file}: {reason}") from None
+            raise ConfigError(f"{place}: {getattr(error, 'strerror', None) or error}") from None
+        except InvalidSetting as error:
+            raise ConfigError(str(error)) from None
+        if not token:
+            raise ConfigError(f"{place}: the file is empty")
+        return token
 
 
 @dataclass(frozen=True, slots=True)
