@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from errno import ENOSPC
 from typing import Any
 
 import pytest
@@ -128,3 +129,11 @@ async def test_a_reader_that_went_away_ends_it_quietly() -> None:
         raise BrokenPipeError
 
     await Stream(Events(Opened({}), events({"seq": 8})), write=gone, complain=print).run()
+
+
+async def test_a_line_that_cannot_be_written_ends_it_and_is_told() -> None:
+    def full(line: str) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left on device"):
+        await Stream(Events(Opened({}), events({"seq": 8}), LAST), write=full, complain=print).run()

@@ -48,10 +48,13 @@ class Stream:
         self._opened = asyncio.Event()
         self._heard = asyncio.Event()
         """Set by whatever may tell the workers' names, or that they must be asked for anew."""
-        self._ended: asyncio.Future[TreadleError | None] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[TreadleError | OSError | None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Stream until cancelled or the reader of the lines is gone; raises `TreadleError` when the server refuses."""
+        """Stream until cancelled or the reader of the lines is gone.
+
+        Raises `TreadleError` when the server refuses, and `OSError` when a line can't be written.
+        """
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._link.run(self._take)), group.create_task(self._ask())]
             error = await self._ended
@@ -129,8 +132,11 @@ class Stream:
             self._write(json.dumps(item, separators=(",", ":")))
         except BrokenPipeError:
             self._end(None)
+        except OSError as error:
+            # In the session it would be a defect of the connection's, which is made anew, and the line be lost.
+            self._end(error)
 
-    def _end(self, error: TreadleError | None) -> None:
+    def _end(self, error: TreadleError | OSError | None) -> None:
         if not self._ended.done():
             self._ended.set_result(error)
 
