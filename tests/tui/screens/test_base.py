@@ -29,9 +29,23 @@ async def test_6_each_connection_is_asked_anew_for_the_token_may_be_another_one(
         assert "ro, token ro" in stage.lines()[0]
 
 
-async def test_6_who_may_write_anyway_is_not_asked_about(server: MockServer, clock: FrozenClock) -> None:
+async def test_6_a_token_that_only_reads_is_told_as_one_and_no_key_asks_the_server_for_what_it_may_not(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    server.may_write = False
+
     async with staged(server, clock) as stage:
-        assert stage.asked("whoami") == []
+        assert "  token ro  " in stage.lines()[0]
+        await stage.press("2", "c")
+
+        assert "the token may change nothing" in stage.text()
+        assert stage.asked("actions") == []
+
+        server.drop()
+        server.may_write = True
+        server.open()
+        await stage.settle()
+        assert "  rw  " in stage.lines()[0]
 
 
 async def test_6_a_server_that_does_not_say_leaves_it_open(server: MockServer, clock: FrozenClock) -> None:

@@ -87,6 +87,9 @@ async def test_a_place_that_cannot_be_written_is_said(server: MockServer, clock:
         await stage.press("2", "space", "x")
         await write_to(stage, tmp_path / "no" / "x.json")
         await stage.until(lambda: "No such file or directory" in stage.text())
+        await stage.press("2", "x")
+        await write_to(stage, tmp_path)
+        await stage.until(lambda: "no file stands there, and what does is not overwritten" in stage.text())
 
 
 async def test_tab_completes_a_path(

@@ -99,7 +99,7 @@ class Dashboard(App[None]):
         app_state.context, app_state.production = connection.context, connection.production
         app_state.player, app_state.recorder = connection.player, connection.recorder
         self.model, self.feed = model, feed
-        feed.asks_access = connection.read_only and connection.player is None
+        feed.asks_access = connection.player is None
         self._ctx = ScreenContext(
             model=model,
             feed=feed,

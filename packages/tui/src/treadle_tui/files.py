@@ -37,8 +37,15 @@ def completions(typed: str) -> list[str]:
 
 
 async def exists(path: Path) -> bool:
-    """Return whether there is anything under that name."""
-    return await asyncio.to_thread(path.exists)
+    """Return whether there is a file of that name. Raises `OSError` where something else stands than a file."""
+    return await asyncio.to_thread(_exists, path)
+
+
+def _exists(path: Path) -> bool:
+    if path.exists() and not path.is_file():
+        # Who may, would have /dev/null replaced by a file, for all who write there.
+        raise OSError(EINVAL, "no file stands there, and what does is not overwritten", str(path))
+    return path.exists()
 
 
 async def write_json(path: Path, content: Mapping[str, Any], *, overwrite: bool) -> None:
@@ -51,9 +58,8 @@ async def write_json(path: Path, content: Mapping[str, Any], *, overwrite: bool)
 
 
 def _write_json(path: Path, content: Mapping[str, Any], *, overwrite: bool) -> None:
-    if overwrite and path.exists() and not path.is_file():
-        # Who may, would have /dev/null replaced by a file, for all who write there.
-        raise OSError(EINVAL, "no file stands there, and what does is not overwritten", str(path))
+    if overwrite:
+        _exists(path)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     draft = Path(name)
     try:

@@ -85,7 +85,7 @@ class Feed:
         self._is_put_off = False
         """Whether something was refused that is to be asked for again."""
         self.asks_access = False
-        """Whether each connection is asked what the token may do, for those who want to be sure."""
+        """Whether each connection is asked what the token may do; a recording is not."""
 
     @property
     def sealer(self) -> Sealer:

@@ -118,6 +118,8 @@ def off(link: LinkState, *, read_only: bool) -> Refusal | None:
         return Refusal("this dashboard is read-only")
     if not link.live:
         return Refusal(f"no connection: {link.detail or 'connecting'}")
+    if link.may_write is False:
+        return Refusal("the token may change nothing: its scopes are those of reading")
     return None
 
 

@@ -44,7 +44,7 @@ def top_line(
         (Span(" treadle", "bold"),),
         (Span(clip(clean(server_name, ascii_only=glyphs.ascii_only), 28, ellipsis=glyphs.ellipsis), "dim"),),
         (_link(model.link, glyphs, replay=replay),),
-        (Span(_access(model.link, read_only=read_only), "hold" if read_only else "dim"),),
+        (Span(access := _access(model.link, read_only=read_only), "dim" if access == "rw" else "hold"),),
     ]
     queues = f"{totals.queues:,}" if model.jobs.generation else UNKNOWN
     counts: list[Spans] = [(Span(f" {queues} queue{'' if queues == '1' else 's'}"),)]
@@ -96,7 +96,7 @@ def _of_queues(model: Model, count: int, *, cells: int = 6) -> str:
 def _access(link: LinkState, *, read_only: bool) -> str:
     """Return what can be changed from here; and where nothing can, whether the token itself could."""
     if not read_only:
-        return "rw"
+        return "token ro" if link.may_write is False else "rw"
     return "ro" if link.may_write is None else "ro, token may write" if link.may_write else "ro, token ro"
 
 
