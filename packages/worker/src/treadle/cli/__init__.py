@@ -5,7 +5,7 @@ INTERRUPTED = 128 + 2
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; raises `SystemExit` with its exit code."""
     try:
         _run()
     except KeyboardInterrupt:

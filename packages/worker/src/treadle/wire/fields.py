@@ -118,10 +118,10 @@ def _no_bare_number(value: object) -> object:
 
 
 GivenInstant = Annotated[AwareDatetime, BeforeValidator(_no_bare_number)]
+"""An instant as a client gives it: ISO 8601 with its offset from UTC."""
 
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 """Between which a server keeps instants: every database holds them, and so does any of a day more or less."""
-"""An instant as a client gives it: ISO 8601 with its offset from UTC."""
 
 
 class Model(BaseModel):
