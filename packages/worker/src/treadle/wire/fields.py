@@ -120,8 +120,11 @@ def _no_bare_number(value: object) -> object:
 GivenInstant = Annotated[AwareDatetime, BeforeValidator(_no_bare_number)]
 """An instant as a client gives it: ISO 8601 with its offset from UTC."""
 
-EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
-"""Between which a server keeps instants: every database holds them, and so does any of a day more or less."""
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+"""The first instant that a server keeps."""
+
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""Before which those are that it keeps: every database holds them, and a day more or less than each."""
 
 
 class Model(BaseModel):
