@@ -15,7 +15,7 @@ from tests.tui.stage import staged
 DIALOGS = {
     "Confirm": (("2", "space", "space", "c"), ["y yes", "n esc no"]),
     "Confirm, of many": (("2", "asterisk", "c"), ["type 828 to go on", "enter go on", "esc leave"]),
-    "Question": (("2", "x", "ctrl+u", *"/", "enter"), ["y overwrite it", "esc leave"]),
+    "Question": (("2", "x", "ctrl+u", *"/etc/passwd", "enter"), ["y overwrite it", "esc leave"]),
     "PathPrompt": (("2", "x"), ["enter write", "tab complete", "esc leave"]),
     "PathPrompt, completed": (("2", "x", "ctrl+u", *"/", "tab"), ["enter write", "tab complete", "esc leave"]),
     "MessagePrompt": (("2", "enter", "m"), ["enter send", "tab next", "right complete", "esc leave"]),

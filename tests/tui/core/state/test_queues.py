@@ -73,7 +73,7 @@ def test_the_lines_that_are_kept_are_those_that_would_be_made_anew(changes: list
             counts = counts | {f"lab:tasks:{name}": {"pending": step, "running": number}}
         else:
             quiet = 0 if step % 2 else 900
-            item = WorkerItem.model_validate(worker("x", 1, quiet=quiet, running=[], concurrency=step + 1))
+            item = WorkerItem.model_validate(worker("x", number % 3, quiet=quiet, running=[], concurrency=step + 1))
             workers = workers | {key: worker_row(item, NOON)}
 
         assert maker.lines(jobs, counts, workers) == QueueLinesMaker().lines(jobs, counts, workers)
