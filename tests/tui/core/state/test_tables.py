@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle_tui.core.state import tables
 from treadle_tui.core.state.tables import Table
 
 Rows = dict[str, int]
@@ -132,6 +133,18 @@ def test_of_a_snapshot_in_several_pushes_nothing_is_shown_before_all_of_it_is_he
     assert table.apply(third)
     assert (table.rows, table.order, table.torn) == ({"a": 1, "b": 1, "c": 1}, ["a", "b", "c"], False)
     assert table.apply({**delta({}, {"d": 2}, 5), "frame": 3, "prev": 2, "total": 4})
+
+
+def test_a_snapshot_is_whole_with_as_many_rows_as_are_shown_though_there_are_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tables, "MOST_SHOWN", 3)
+    table = make(whole=True)
+
+    taken = [table.apply({**push, "total": 5}) for push in parts()]
+
+    assert taken == [False, False, True]
+    assert (table.ready, list(table.rows), table.total) == (True, ["a", "b", "c"], 5)
 
 
 @pytest.mark.parametrize("lost", [0, 1])

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle.wire.frames import MOST_SHOWN
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.domain.failures import FAILING, written
@@ -48,9 +49,6 @@ from treadle_server.store.read import workers as read_workers
 from treadle_server.store.read.failures import groups
 from treadle_server.store.read.history import happenings
 from treadle_server.store.read.positions import position
-
-MOST_SHOWN = 10_000
-"""Jobs, targets or schedules that an observer is shown; `total` tells how many there are."""
 
 MOST_LIMITS = 1_000
 """Limits that an observer is shown; `total` tells how many there are."""

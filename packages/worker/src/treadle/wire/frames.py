@@ -28,6 +28,9 @@ Push = Literal[
 ]  # fmt: skip
 """What a server sends by itself."""
 
+MOST_SHOWN = 10_000
+"""Jobs, workers, targets or schedules that an observer is shown at most; `total` tells how many there are."""
+
 LOGGED_TASKS = 10
 """Of how many tasks the topic `logs` has the lines: those of the window's filter that run, then what changed last."""
 
@@ -150,6 +153,7 @@ class Frame(Request):
 
 __all__ = [
     "LOGGED_TASKS",
+    "MOST_SHOWN",
     "PROTOCOL",
     "Every",
     "Frame",

@@ -7,6 +7,7 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle.wire.frames import MOST_SHOWN
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import JobName
 from treadle.wire.status import LEASED
@@ -141,8 +142,8 @@ async def every_view(
     visibility: Visibility | None = None,
     own: OwnWorkers | None = None,
 ) -> list[WorkerView]:
-    """Return every worker that `page` has as it is shown, newest first; at most 10,000."""
-    found, _ = await page(connection, room=room, visibility=visibility, own=own, limit=10_000)
+    """Return every worker that `page` has as it is shown, newest first; at most `MOST_SHOWN`."""
+    found, _ = await page(connection, room=room, visibility=visibility, own=own, limit=MOST_SHOWN)
     return await view(connection, found, visibility)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from treadle.wire.frames import Topic
+from treadle.wire.frames import MOST_SHOWN, Topic
 
 Row = TypeVar("Row")
 
@@ -19,7 +19,7 @@ class Table(Generic[Row]):
     """
 
     def __init__(self, topic: Topic, *, key: str, read: Callable[[Any], Row], whole: bool = False) -> None:
-        """`whole` says that the server tells of all rows that there are, in several pushes where they are many."""
+        """`whole` says that the server tells of all rows, up to `MOST_SHOWN`, in several pushes where they are many."""
         self.topic = topic
         self.rows: dict[str, Row] = {}
         self.order: list[str] = []
@@ -104,7 +104,7 @@ class Table(Generic[Row]):
             return False
         self._begun = int(push.get("frame", 0))
         self._coming |= {str(row[self._key]): self._read(row) for row in push["rows"]}
-        if self._is_whole and len(self._coming) < push.get("total", 0):
+        if self._is_whole and len(self._coming) < min(push.get("total", 0), MOST_SHOWN):
             return False
         self._snapshot(push)
         return True
