@@ -92,7 +92,8 @@ async def test_every_metric_is_there_and_is_what_happened(served: Served, lab: R
     assert value(samples, "treadle_sessions", kind="worker") == 0
     assert value(samples, "treadle_commit_seconds_count") == value(samples, "treadle_batch_transitions_count") > 10
     assert value(samples, "treadle_batch_transitions_sum") >= 15
-    assert value(samples, "treadle_notices_total", direction="sent") == 0
+    # Before it has looked whether others are there it tells them that it is.
+    assert value(samples, "treadle_notices_total", direction="sent") in {0, 1}
 
 
 async def test_what_ended_stays_counted_when_it_is_rerun_resolved_or_removed(served: Served, lab: Room) -> None:
