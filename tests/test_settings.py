@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
 from treadle.cli.group import treadle
+from treadle.settings import InvalidSetting
 from treadle.settings import Settings as WorkerSettings
 from treadle.wire.steps import LONGEST_WAIT
 from treadle_server import cli
@@ -51,6 +52,7 @@ def refused(directory: Path, *words: str, **environment: str) -> str:
     ("url", "word"),
     [
         ("nonsense", "'nonsense' can't be read: write sqlite:///path or postgresql://"),
+        ("postgresql://me@host%00/x", "'postgresql://me@host%00/x' can't be read"),
         ("postgresql://me:secret@host:port/x", "'postgresql://me:***@host:port/x' can't be read"),
         ("mysql://localhost/x", "use sqlite or postgresql"),
         ("sqlite:////dev/null/x.db", "/dev/null can't be used"),
@@ -144,6 +146,19 @@ def test_artifacts_at_a_path_that_is_none(tmp_path: Path, url: str) -> None:
     assert f"'{url}' has no path from the root on; write file:///path" in told
 
 
+@pytest.mark.parametrize("name", ["data_dir", "tls_cert"])
+@pytest.mark.parametrize("path", ["a\0b", "\ud800", 1])
+def test_a_path_that_no_file_can_have(name: str, path: object) -> None:
+    """In code, for no variable can hold one: it was an error of the system's call, of no setting."""
+    with pytest.raises(ValidationError, match=rf"{name}\n.*(nothing is called so|is no path: write it as a text)"):
+        Settings(**{name: path})
+
+
+def test_a_path_of_a_worker_that_no_file_can_have() -> None:
+    with pytest.raises(InvalidSetting, match=r"TREADLE_DATA_DIR: .* has a NUL in it"):
+        WorkerSettings(data_dir="a\0b")  # type: ignore[arg-type]
+
+
 def test_internal_jobs_without_taskiq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith(("treadle.internal", "examples"))]:
         monkeypatch.delitem(sys.modules, name)
@@ -209,6 +224,7 @@ def test_a_port_that_is_the_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("TREADLE_LEASE_SECONDS", "nan", "TREADLE_LEASE_SECONDS"),
         ("TREADLE_LEASE_SECONDS", "1e12", "TREADLE_LEASE_SECONDS: Input should be less than or equal to 315360000"),
         ("TREADLE_ARTIFACTS", "ftp://x", "TREADLE_ARTIFACTS: 'ftp://x' names no store"),
+        ("TREADLE_ARTIFACTS", "file:///a%00b", "'file:///a\\x00b' has a NUL in it, and nothing is called so"),
         ("TREADLE_AUTH", "nobody", "TREADLE_AUTH"),
     ],
 )

@@ -1,16 +1,16 @@
 """The server's settings: one class, read from the environment (`TREADLE_*`)."""
 
-import os
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES
+from treadle.wire.paths import UserPath, check_name, default_data_dir
 from treadle.wire.status import Status
 from treadle.wire.steps import LONGEST_WAIT
 from treadle_server.domain.jobs import OnRestart
@@ -31,12 +31,6 @@ def sqlite_url(path: Path | str) -> str:
     return f"sqlite:///{str(path).replace('%', '%25').replace('?', '%3F')}"
 
 
-def default_data_dir() -> Path:
-    """Return `$XDG_DATA_HOME/treadle`, which is `~/.local/share/treadle` unless that is set."""
-    base = os.environ.get("XDG_DATA_HOME")
-    return Path(base or os.path.expanduser("~/.local/share")) / "treadle"  # noqa: PTH111 - it raises never
-
-
 LONGEST = 36_500 * DAY
 """A hundred years: not far behind it no date can be told any more."""
 
@@ -48,8 +42,6 @@ PositiveOfTask = Annotated[OfTask, Field(gt=0)]
 Budget = Annotated[int, Field(ge=0, le=MOST_TRIES)]
 """Retries or requeues, as many as a submit may say."""
 Host = Annotated[str, Field(min_length=1)]
-UserPath = Annotated[Path, AfterValidator(lambda path: Path(os.path.expanduser(path)))]  # noqa: PTH111 - it raises never
-"""A path that may begin with `~`, which no shell has replaced in a file of variables."""
 
 
 class Settings(BaseSettings):
@@ -220,6 +212,7 @@ class Settings(BaseSettings):
             raise ValueError(f"{value!r} names no store of artifacts; write one of {known}")
         if scheme == "file" and not rest.startswith("/"):
             raise ValueError(f"{value!r} has no path from the root on; write file:///path, with three slashes")
+        check_name(unquote(value))
         return value
 
     @field_validator("public_url")

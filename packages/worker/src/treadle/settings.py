@@ -1,16 +1,16 @@
 """What the SDK and the command read from the environment: `TREADLE_*`."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from treadle.errors import TreadleError
 from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES
 from treadle.wire.names import parse_room
+from treadle.wire.paths import UserPath, default_data_dir
 from treadle.wire.reasons import reason
 from treadle.wire.steps import LONGEST_WAIT
 
@@ -27,16 +27,6 @@ SECRET_VARIABLES = frozenset({TOKEN_VARIABLE, "TREADLE_ENCRYPTION_KEYS", "TREADL
 
 class InvalidSetting(TreadleError, ValueError):
     """An environment variable or argument holds what can't be used."""
-
-
-def _default_data_dir() -> Path:
-    base = os.environ.get("XDG_DATA_HOME")
-    # A user who is in no list has no home, as in many a container: there is no file there, and the token is given.
-    return Path(base or os.path.expanduser("~/.local/share")) / "treadle"  # noqa: PTH111 - it raises never
-
-
-UserPath = Annotated[Path, AfterValidator(lambda path: Path(os.path.expanduser(path)))]  # noqa: PTH111 - it raises never
-"""A path that may begin with `~`, which no shell has replaced in a file of variables."""
 
 
 Budget = Annotated[int, Field(ge=0, le=MOST_TRIES)]
@@ -61,7 +51,7 @@ class Settings(BaseSettings):
     """Keys that encrypt what encrypted tasks carry, separated by commas: the first one encrypts, all decrypt."""
     encryption_keys_file: UserPath | None = None
     """A file with such keys, one on each line, when `encryption_keys` has none."""
-    data_dir: UserPath = Field(default_factory=_default_data_dir)
+    data_dir: UserPath = Field(default_factory=default_data_dir)
     """Where a local server keeps its database and its first token."""
     room: str = "@global"
     """The room that tasks are submitted from."""

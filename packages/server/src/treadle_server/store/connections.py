@@ -9,6 +9,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
@@ -16,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, StaticPool
 
+from treadle.wire.paths import check_name
 from treadle_server.errors import ValidationFailed
 from treadle_server.private import check_writable, make_directory, make_file
 from treadle_server.settings import sqlite_url
@@ -47,6 +49,7 @@ def parse_url(text: str) -> URL:
     else stands, and for PostgreSQL when its driver is missing.
     """
     try:
+        check_name(unquote(text))
         url = make_url(_SEVERAL.sub(_as_parameters, text))
     except (ArgumentError, ValueError):
         shown = re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", text)

@@ -1,6 +1,5 @@
 """The configuration file: the theme, the reader's own keys, and the servers and views by name."""
 
-import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from typing import Any, get_args
 
 from treadle.filters import FilterError, parse
 from treadle.settings import InvalidSetting, split_urls, token_in
+from treadle.wire.paths import user_path
 from treadle_tui.core.setup.app_state import TRACE_ID, Notify
 from treadle_tui.core.verbs.keymap import Keymap, KeymapError, read_keymap
 
@@ -189,11 +189,15 @@ class _Parser:
         except InvalidSetting as error:
             raise self._wrong((*where, "url"), str(error)) from None
         file = table.get("token_file")
+        try:
+            # Beside the configuration unless it says from where, so that both can be moved together.
+            token_file = None if file is None else self._path.parent / user_path(file)
+        except ValueError as error:
+            raise self._wrong((*where, "token_file"), str(error)) from None
         return Server(
             name,
             urls,
-            # Beside the configuration unless it says from where, so that both can be moved together.
-            token_file=None if file is None else self._path.parent / os.path.expanduser(file),  # noqa: PTH111 - it raises never
+            token_file=token_file,
             room=table.get("room"),
             read_only=table.get("read_only", False),
             production=table.get("production", False),

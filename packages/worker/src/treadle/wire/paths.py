@@ -1,0 +1,41 @@
+"""Paths that a person writes, and where a server and those beside it look for each other's files."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+
+def user_path(path: Any) -> Path:
+    """Return a path whose beginning `~` is the user's home, where there is one; no shell replaced it in a file.
+
+    Raises `ValueError` for what no file can be called.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"{path!r} is no path: write it as a text")  # noqa: TRY004 - a validator's error
+    expanded = os.path.expanduser(os.fspath(path))  # noqa: PTH111 - `Path.expanduser` raises without a home
+    check_name(expanded)
+    return Path(expanded)
+
+
+def check_name(text: str) -> None:
+    """Raise `ValueError` for what no file, host or database can be called: with a NUL, or half of a character."""
+    try:
+        encoded = os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ValueError(f"{text!r} has half of a character in it, and nothing is called so") from None
+    if b"\0" in encoded:
+        raise ValueError(f"{text!r} has a NUL in it, and nothing is called so")
+
+
+UserPath = Annotated[Path, BeforeValidator(user_path)]
+"""A setting that is such a path."""
+
+
+def default_data_dir() -> Path:
+    """Return `$XDG_DATA_HOME/treadle`, which is `~/.local/share/treadle` unless that is set.
+
+    A user who is in no list has no home, as in many a container: `~` stays what it is then.
+    """
+    return user_path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "treadle"
