@@ -349,6 +349,10 @@ class InternalServerError(ProblemError):
     name = "internal-server-error"
 
 
+NOT_NOW = (StoreUnavailable, TooManyRequests, InternalServerError)
+"""What says nothing of the answer a moment later: it is for no fault of the request's or of the run's."""
+
+
 BY_NAME: dict[str, type[ProblemError]] = {error.name: error for error in ProblemError.__subclasses__()}
 """The exception class of each problem type."""
 

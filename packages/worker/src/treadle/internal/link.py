@@ -7,12 +7,7 @@ from typing import Any
 
 import httpx
 
-from treadle.errors import (
-    InternalServerError,
-    ProblemError,
-    StoreUnavailable,
-    TooManyRequests,
-)
+from treadle.errors import NOT_NOW, ProblemError
 from treadle.ids import RunKey
 from treadle.transport.http import HttpChannel
 from treadle.worker.reports import Answer, ReportData
@@ -20,7 +15,6 @@ from treadle.worker.uploads import Uploader
 
 _NO_FIELDS = frozenset({"task_id", "run_id", "kind", "starts"})
 _TAKEN: Answer = {"status": 200}
-_LATER = (StoreUnavailable, TooManyRequests, InternalServerError)
 LOST = frozenset({401, 403, 404, 409})
 """Answers that say that a run is not this executor's any more: its credential ends with it."""
 
@@ -110,7 +104,7 @@ class RunLink:
             )
         try:
             await self.ask(run, "POST", f"{run.path}/{kind}", body or None)
-        except _LATER:
+        except NOT_NOW:
             raise
         except ProblemError as error:
             return {"status": error.problem.status, "type": error.problem.type, "detail": error.problem.detail}

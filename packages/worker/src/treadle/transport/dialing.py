@@ -9,6 +9,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from treadle.errors import (
+    NOT_NOW,
     ConnectionFailed,
     ProtocolMismatch,
     SocketRefused,
@@ -41,9 +42,6 @@ _MOVED = frozenset({301, 302, 303, 307, 308})
 
 _LATER = frozenset({1001, 1012, 1013})
 """Close codes that say: not now."""
-
-_BUSY = frozenset({"store-unavailable", "too-many-requests", "internal-server-error"})
-"""Problems that say: not now."""
 
 
 class _Connect(connect):
@@ -119,8 +117,8 @@ async def _greet(ws: ClientConnection, client: str | None) -> dict[str, Any]:
         if item.get("re") != 0:
             continue
         if "problem" in item:
-            problem = problem_of(item["problem"])
-            raise ConnectionFailed(problem.title) if problem.name in _BUSY else error_for(problem)
+            error = error_for(problem_of(item["problem"]))
+            raise ConnectionFailed(error.problem.title) if isinstance(error, NOT_NOW) else error
         if isinstance(item.get("ok"), dict):
             greeting: dict[str, Any] = item["ok"]
             return greeting

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.clock import monotonic
 from treadle.errors import (
+    NOT_NOW,
     ConnectionFailed,
-    InternalServerError,
     ProblemError,
     SocketRefused,
-    StoreUnavailable,
-    TooManyRequests,
     TreadleError,
     Unauthorized,
     WorkerNotFound,
@@ -31,9 +29,6 @@ if TYPE_CHECKING:
     from treadle.worker.runner import Runner
 
 log = logging.getLogger("treadle.worker")
-
-BUSY = (StoreUnavailable, TooManyRequests, InternalServerError)
-"""What a server answers that has no time, or no database, at this moment."""
 
 LEAVING = CLAIM_WAIT + 2
 """Seconds that the last claim over plain HTTP has to end by itself, when a socket is there."""
@@ -277,7 +272,7 @@ class Connector:
                 answer = await link.open(self._opening())
             except WorkerNotFound:
                 self._forget()
-            except BUSY as error:
+            except NOT_NOW as error:
                 self._waits.say(f"the server does not take the worker yet: {error}", "trying again")
             else:
                 break

@@ -10,13 +10,11 @@ from itertools import islice, takewhile
 from typing import Any
 
 from treadle.errors import (
+    NOT_NOW,
     ConnectionFailed,
-    InternalServerError,
     InvalidArguments,
     PayloadTooLarge,
     ProblemError,
-    StoreUnavailable,
-    TooManyRequests,
     TreadleError,
     WorkerNotFound,
     error_for,
@@ -52,9 +50,6 @@ KEPT_CHARACTERS = 2_000_000
 """Characters of those lines: twenty of the longest were a request that no server takes, and all were lost."""
 
 ENDS = frozenset({"completed", "failed", "exception", "paused", "suspended", "stopped"})
-
-NOT_NOW = (StoreUnavailable, TooManyRequests, InternalServerError)
-"""What a server says that would take the same another time: neither the run nor its code can do anything about it."""
 
 _WITH_START = frozenset({"completed", "failed", "exception", "suspended"})
 """Ends that may tell the start as well."""

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from treadle.errors import BadValue, ConnectionFailed, EncryptionError, PayloadTooLarge, ValidationFailed
+from treadle.errors import NOT_NOW, BadValue, ConnectionFailed, EncryptionError, PayloadTooLarge, ValidationFailed
 from treadle.transport.retries import QuietLog, delays
 from treadle.worker.lease import Held
-from treadle.worker.reports import NOT_NOW, Reporter, log
+from treadle.worker.reports import Reporter, log
 from treadle.worker.sealing import RunSealing
 
 T = TypeVar("T")

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treadle.errors import (
+    NOT_NOW,
     ConnectionFailed,
     ConnectionLost,
-    InternalServerError,
     InvalidArguments,
     ProtocolMismatch,
-    StoreUnavailable,
-    TooManyRequests,
     error_for,
 )
 from treadle.transport.retries import delays
@@ -38,8 +36,6 @@ SILENCE = 60.0
 
 STORING = 600.0
 """Seconds that a store may take after the last byte: it reads a large object once more."""
-
-_AGAIN = (ConnectionFailed, StoreUnavailable, TooManyRequests, InternalServerError)
 
 
 class Uploader:
@@ -91,7 +87,7 @@ class Uploader:
             check()
             try:
                 return await self._try(key, content, body, check)
-            except _AGAIN:
+            except (ConnectionFailed, *NOT_NOW):
                 if loop.time() - since >= self._patience:
                     raise
             await asyncio.sleep(delay)

@@ -10,6 +10,7 @@ from treadle.client.client import Client
 from treadle.client.scheduling import schedule_path
 from treadle.clock import monotonic
 from treadle.errors import (
+    NOT_NOW,
     ConnectionFailed,
     DefinitionError,
     Forbidden,
@@ -24,7 +25,7 @@ from treadle.tasks.registrations import registration
 from treadle.transport.retries import QuietLog, delays
 from treadle.values import brief
 from treadle.wire.log_lines import bound
-from treadle.worker.connector import BUSY, Connector
+from treadle.worker.connector import Connector
 from treadle.worker.credentials import Credentials
 from treadle.worker.fallback_heartbeat import FallbackHeartbeat
 from treadle.worker.guarded_group import GuardedGroup
@@ -308,7 +309,7 @@ class WorkerRun:
         for delay in delays():
             try:
                 await self._helper.request("PUT", schedule_path(task.job.room, name), body)
-            except (ConnectionFailed, *BUSY) as error:
+            except (ConnectionFailed, *NOT_NOW) as error:
                 waits.say(f"the schedule of {task.full_name} could not be set yet: {error}", "trying again")
                 await asyncio.sleep(delay)
             else:

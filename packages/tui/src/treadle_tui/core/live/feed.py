@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
 from treadle.encryption.sealer import Sealer
-from treadle.errors import ConnectionFailed, InternalServerError, ProblemError, StoreUnavailable, TooManyRequests
+from treadle.errors import NOT_NOW, ConnectionFailed, ProblemError
 from treadle.wire.frames import Topic
 from treadle_tui.core.live.subscriptions import Step, Subscriptions, Want
 from treadle_tui.core.state.model import Dirty, Model
@@ -22,9 +22,6 @@ PING_SECONDS = 0.8
 
 PATIENCE_SECONDS = 1.1
 """How long an answer to that may take."""
-
-NOT_NOW = (StoreUnavailable, TooManyRequests, InternalServerError)
-"""What says nothing of the answer a moment later."""
 
 
 @dataclass(frozen=True, slots=True)
