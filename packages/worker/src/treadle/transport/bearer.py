@@ -47,6 +47,11 @@ class Way(NamedTuple):
         """The proxy that the environment names for it; none stands before this machine's own addresses."""
         return None if self.address is not None else proxy_of(self.url)
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that show the token."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
     def explained(self, refused: Unauthorized) -> Unauthorized:
         """Return what to raise for a refusal: it itself, unless it is for the lack of a token that was not shown."""
         return refused if self.withheld is None else Unauthorized(problem_named("unauthorized", self.withheld))

@@ -73,7 +73,7 @@ async def _dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[st
     try:
         ws = await _Connect(
             f"ws{url.removeprefix('http')}/v1/session",
-            additional_headers={"Authorization": f"Bearer {way.token}"} if way.token else {},
+            additional_headers=way.headers,
             # Whatever the server holds for us: a task comes whole, with a payload, a checkpoint and a result that each
             # filled a frame on their way there. A bound would break the connection at it, at each one anew.
             max_size=None,

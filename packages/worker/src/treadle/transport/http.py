@@ -45,6 +45,9 @@ def request_of(op: str, fields: Fields) -> tuple[str, str, Fields | None]:
 _NOT_REACHED = frozenset({401, 403, 404, 407, 503})
 """What a proxy answers that passed nothing on; after any other answer of a stranger the request may have been done."""
 
+_NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
+"""What httpx raises before anything of a request can have arrived."""
+
 TIMEOUT = 30.0
 """Seconds that a connection may stand still, unless the request says otherwise."""
 
@@ -92,9 +95,7 @@ class HttpChannel:
         return self._client
 
     def _request(self, way: Way, method: str, path: str, **options: Any) -> httpx.Request:
-        url, headers = httpx.URL(way.url + path), dict(options.pop("headers", None) or {})
-        if way.token:
-            headers["Authorization"] = f"Bearer {way.token}"
+        url, headers = httpx.URL(way.url + path), {**options.pop("headers", {}), **way.headers}
         extensions = {}
         if way.address is not None:
             # To the address that was looked at; the server, and its certificate, still go by the name.
@@ -181,7 +182,7 @@ class HttpChannel:
         for way in await self._bearer.ways(url):
             try:
                 response = await self._open().send(self._request(way, method, path, **options))
-            except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as failed:
+            except _NOT_CONNECTED as failed:
                 error = ConnectionFailed(unreachable(url, failed, way.proxy))
             except httpx.RequestError as broken:
                 why = str(broken) or type(broken).__name__
@@ -211,7 +212,7 @@ class HttpChannel:
                     async with self._followed(way, path, _given(params)) as found:
                         yield found
                         return
-                except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as failed:
+                except _NOT_CONNECTED as failed:
                     error = ConnectionFailed(unreachable(url, failed, way.proxy))
                 except httpx.RequestError as broken:
                     raise ConnectionLost(f"the download broke ({str(broken) or type(broken).__name__})") from None

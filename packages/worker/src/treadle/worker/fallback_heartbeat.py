@@ -98,7 +98,7 @@ class FallbackHeartbeat:
         connection = self._connections.get(way)
         if connection is None:
             connection = self._connections[way] = _PinnedConnection(way)
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {way.token}"} if way.token else {})
+        headers = {"Content-Type": "application/json"} | way.headers
         connection.request("PATCH", urlsplit(way.url).path + path, body, headers)
         response = connection.getresponse()
         content = response.read()
