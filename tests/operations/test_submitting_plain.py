@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from treadle.wire.fields import MOST_OF_REQUEST
 from treadle.wire.tasks import TaskOfMany
 from treadle.wire.values import is_kept
 from treadle_server.domain.jobs import Job
-from treadle_server.operations.submitting import MOST_TASKS, build, plain_tasks
+from treadle_server.operations.submitting import build, plain_tasks
 from treadle_server.operations.values import text_of
 
 JOB = "@global:tasks:noop"
@@ -82,6 +83,6 @@ def test_a_payload_may_be_as_deep_as_by_itself(levels: int) -> None:
 
 def test_the_models_tell_of_too_many_tasks_and_of_none() -> None:
     assert plain_tasks([]) is None
-    assert plain_tasks([{"job": JOB}] * (MOST_TASKS + 1)) is None
+    assert plain_tasks([{"job": JOB}] * (MOST_OF_REQUEST + 1)) is None
     with pytest.raises(ValidationError):
         TaskOfMany.model_validate({"job": ""})

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from treadle.client.items import MOST_OF_REQUEST
 from treadle.client.results import ResultWaiters
+from treadle.wire.fields import MOST_OF_REQUEST
 
 
 async def test_of_more_tasks_than_one_request_may_name_the_rest_is_asked_for_by_further_ones() -> None:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from treadle.wire.bulk import BulkAction, Freeze
 from treadle.wire.edits import TaskPatch
-from treadle.wire.fields import Flag, Request, Text
+from treadle.wire.fields import MOST_OF_REQUEST, Flag, Request, Text
 from treadle.wire.ids import TaskId, Uuid, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.limits import LimitPut, LimitTitle
@@ -33,7 +33,7 @@ from treadle_server.operations.runs import shown_events, shown_logs, shown_runs
 from treadle_server.operations.schedules import steer_schedule
 from treadle_server.operations.steering import steer_task
 from treadle_server.operations.steps import kept_steps, send_message
-from treadle_server.operations.submitting import MOST_TASKS, PlainTask, plain_tasks, submit_each, submit_many
+from treadle_server.operations.submitting import PlainTask, plain_tasks, submit_each, submit_many
 from treadle_server.operations.windows import frozen
 
 
@@ -48,14 +48,14 @@ class SubmitPlain(Request):
 class Submit(SubmitPlain):
     """Tasks to be put in, all or none."""
 
-    tasks: list[TaskOfMany] = Field(min_length=1, max_length=MOST_TASKS)
+    tasks: list[TaskOfMany] = Field(min_length=1, max_length=MOST_OF_REQUEST)
 
 
 class SubmitEach(Request):
     """Tasks to be put in, each by itself; their form is checked one by one."""
 
     room: Text
-    tasks: list[Any] = Field(min_length=1, max_length=10_000)
+    tasks: list[Any] = Field(min_length=1, max_length=MOST_OF_REQUEST)
     wait: Flag = False
 
 
@@ -66,7 +66,7 @@ MOST_AT_ONCE = 500
 class Ids(Request):
     """Tasks by id."""
 
-    ids: list[Uuid] = Field(max_length=10_000)
+    ids: list[Uuid] = Field(max_length=MOST_OF_REQUEST)
 
 
 class One(Request):

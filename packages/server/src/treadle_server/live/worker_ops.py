@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from treadle.wire.fields import Flag, Request, Text
+from treadle.wire.fields import MOST_OF_REQUEST, Flag, Request, Text
 from treadle.wire.ids import RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room
@@ -61,9 +61,9 @@ class Open(Request):
     """A worker comes, or comes back."""
 
     worker: WorkerRegister = Field(default_factory=WorkerRegister)
-    jobs: list[JobOfRoom] = Field(default_factory=list, max_length=10_000)
-    links: list[Text] = Field(default_factory=list, max_length=10_000)
-    held: list[RunRef] = Field(default_factory=list, max_length=10_000)
+    jobs: list[JobOfRoom] = Field(default_factory=list, max_length=MOST_OF_REQUEST)
+    links: list[Text] = Field(default_factory=list, max_length=MOST_OF_REQUEST)
+    held: list[RunRef] = Field(default_factory=list, max_length=MOST_OF_REQUEST)
     prefetch: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     draining: Flag = False
     """Whether it takes nothing until a `beat` says otherwise."""
@@ -72,7 +72,7 @@ class Open(Request):
 class Return(Request):
     """Runs that go back unstarted."""
 
-    runs: list[RunRef] = Field(max_length=10_000)
+    runs: list[RunRef] = Field(max_length=MOST_OF_REQUEST)
 
 
 def _worker_of(session: Session) -> WorkerId:

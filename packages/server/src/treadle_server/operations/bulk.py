@@ -9,7 +9,7 @@ from pydantic import Field
 
 from treadle.wire.bulk import BulkAction
 from treadle.wire.edits import TaskEdit
-from treadle.wire.fields import Request
+from treadle.wire.fields import MOST_OF_REQUEST, Request
 from treadle.wire.ids import TaskId, is_uuid
 from treadle.wire.status import Status
 from treadle_server.access.checks import visibility_of
@@ -44,7 +44,7 @@ MOST_PROBLEMS = 1000
 class Edits(Request):
     """Edits of many tasks, of which each is checked by itself."""
 
-    edits: list[Any] = Field(min_length=1, max_length=10_000)
+    edits: list[Any] = Field(min_length=1, max_length=MOST_OF_REQUEST)
 
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from treadle.wire.edits import TaskPatch
-from treadle.wire.fields import Request
+from treadle.wire.fields import MOST_OF_REQUEST, Request
 from treadle.wire.ids import TaskId, WorkerId, is_uuid
 from treadle.wire.runs import (
     Checkpoint,
@@ -28,14 +28,11 @@ from treadle_server.errors import TreadleError, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.context import OperationContext
 
-MOST_REPORTS = 10_000
-"""Reports of one request."""
-
 
 class ReportsOutline(Request):
     """Many reports in one request, of which each is checked by itself."""
 
-    reports: list[Any] = Field(min_length=1, max_length=MOST_REPORTS)
+    reports: list[Any] = Field(min_length=1, max_length=MOST_OF_REQUEST)
 
 
 Body = Completed | Failed | ExceptionReport | Paused | Suspended | Checkpoint | Progress | Logs | StepDone | None
@@ -161,7 +158,7 @@ def plain_reports(ctx: OperationContext, fields: dict[str, Any]) -> list[tuple[T
     What is known needs no validation of its own: its id is compared, and its result is JSON that can be kept.
     """
     reports = fields.get("reports")
-    if len(fields) != 1 or not isinstance(reports, list) or not 0 < len(reports) <= MOST_REPORTS:
+    if len(fields) != 1 or not isinstance(reports, list) or not 0 < len(reports) <= MOST_OF_REQUEST:
         return None
     knows = ctx.engine.fast_reports.knows
     plain: list[tuple[TaskId, int, RunReport]] = []

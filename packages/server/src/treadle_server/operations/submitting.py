@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from treadle.wire.fields import MOST_OF_REQUEST
 from treadle.wire.ids import TaskId
 from treadle.wire.options import OF_JOB
 from treadle.wire.sealed import identities, seal_of
@@ -43,8 +44,6 @@ _TRACE = frozenset({"traceparent", "tracestate"})
 _JOB = re.compile(r"[A-Za-z0-9@_:.-]{1,255}")
 _IDS = re.compile(r"(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})*")
 _ID_LENGTH = 36
-MOST_TASKS = 10_000
-"""Tasks of one request."""
 
 
 @dataclass(slots=True)
@@ -61,7 +60,7 @@ def plain_tasks(tasks: object) -> list[PlainTask] | None:
 
     Nearly every task is; a model of each took a fifth of the processor time of a bulk submit.
     """
-    if not isinstance(tasks, list) or not 0 < len(tasks) <= MOST_TASKS:
+    if not isinstance(tasks, list) or not 0 < len(tasks) <= MOST_OF_REQUEST:
         return None
     plain: list[PlainTask] = []
     for task in tasks:

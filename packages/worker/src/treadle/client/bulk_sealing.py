@@ -11,11 +11,9 @@ from treadle.encryption.fields import sealed_words
 from treadle.errors import TaskNotFound, ValidationFailed
 from treadle.values import plain_request
 from treadle.wire.bulk import BulkResult
+from treadle.wire.fields import MOST_OF_REQUEST
 from treadle.wire.filters import TaskFilter
 from treadle.wire.transitions import Action
-
-_MOST_NAMED = 10_000
-"""Tasks that one bulk action names at most."""
 
 _PAGE = 500
 
@@ -96,8 +94,8 @@ def _portions(which: dict[str, Any], ids: list[str]) -> list[dict[str, Any]]:
     said = {name: value for name, value in which.items() if name not in {"ids", "filter", "if_versions"}}
     versions = which.get("if_versions") or {}
     parts: list[dict[str, Any]] = []
-    for start in range(0, len(ids), _MOST_NAMED):
-        named = ids[start : start + _MOST_NAMED]
+    for start in range(0, len(ids), MOST_OF_REQUEST):
+        named = ids[start : start + MOST_OF_REQUEST]
         known = {task_id: versions[task_id] for task_id in named if task_id in versions}
         parts.append({**said, "ids": named, **({"if_versions": known} if known else {})})
     return parts

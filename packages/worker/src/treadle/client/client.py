@@ -13,7 +13,7 @@ from treadle.client.bound import Bound, Submittable
 from treadle.client.connection import Connection
 from treadle.client.flows import Flows
 from treadle.client.handle import TaskHandle
-from treadle.client.items import MOST_OF_REQUEST, check_bound, checked_bounds, common_room, item_of, over
+from treadle.client.items import check_bound, checked_bounds, common_room, item_of, over
 from treadle.client.limiting import Limiting
 from treadle.client.names import Names
 from treadle.client.options import Options
@@ -29,6 +29,7 @@ from treadle.forks import process_number
 from treadle.ids import id_text
 from treadle.transport.bearer import Bearer, TokenSource, bearer_of
 from treadle.values import plain_request
+from treadle.wire.fields import MOST_OF_REQUEST
 from treadle.wire.ids import GivenId
 from treadle.wire.jobs import JobItem
 from treadle.wire.names import GLOBAL, InvalidJobName, JobName, parse_job_name

@@ -11,9 +11,6 @@ from treadle.wire.names import GLOBAL, SHARED_ROOMS, JobName
 
 R = TypeVar("R")
 
-MOST_OF_REQUEST = 10_000
-"""Tasks of one request at most."""
-
 
 def item_of(job: str, payload: dict[str, Any], options: Options | None) -> dict[str, Any]:
     """Return the item of a submit. Raises `InvalidArguments` for options that are none.

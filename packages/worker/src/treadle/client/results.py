@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
-from treadle.client.items import MOST_OF_REQUEST
 from treadle.errors import ConnectionFailed, ProblemError, TaskNotFound, TreadleError, problem_named
+from treadle.wire.fields import MOST_OF_REQUEST
 
 RawTask = dict[str, Any]
 """A TaskItem as it came, not yet validated: only few of its fields are looked at on the way."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 from treadle.client.bound import Bound
 from treadle.client.handle import TaskHandle
-from treadle.client.items import MOST_OF_REQUEST, common_room
+from treadle.client.items import common_room
 from treadle.client.options import Options
 from treadle.errors import InvalidArguments
 from treadle.ids import new_task_id
@@ -15,6 +15,7 @@ from treadle.tasks.definition import Configured, Task
 from treadle.tasks.signature import StandIn
 from treadle.values import brief
 from treadle.wire.bulk import BulkResult
+from treadle.wire.fields import MOST_OF_REQUEST
 from treadle.wire.flows import MOST_DEPENDENCIES, FlowView
 from treadle.wire.ids import TaskId
 

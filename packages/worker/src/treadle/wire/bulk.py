@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from treadle.wire.edits import TaskEdit
-from treadle.wire.fields import GivenJson, Instant, LongText, Model, Request, Version
+from treadle.wire.fields import MOST_OF_REQUEST, GivenJson, Instant, LongText, Model, Request, Version
 from treadle.wire.filters import Order, TaskFilter
 from treadle.wire.ids import Uuid
 from treadle.wire.status import Ended, Status
@@ -17,7 +17,7 @@ class Freeze(Request):
 
     filter: TaskFilter = Field(default_factory=TaskFilter)
     order: Order = "position"
-    limit: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 10_000
+    limit: Annotated[int, Field(strict=True, ge=1, le=MOST_OF_REQUEST)] = MOST_OF_REQUEST
 
 
 class FrozenTask(Model):
@@ -42,7 +42,7 @@ class BulkAction(Request):
     """One verb for many tasks: those named, or those that a filter means at this moment."""
 
     action: Action
-    ids: list[Uuid] | None = Field(default=None, max_length=10_000)
+    ids: list[Uuid] | None = Field(default=None, max_length=MOST_OF_REQUEST)
     filter: TaskFilter | None = None
     if_versions: dict[Uuid, Version] | None = None
     status: Ended | None = None
@@ -61,7 +61,7 @@ class BulkAction(Request):
 class BulkEdit(Request):
     """Edits of many tasks, each with its own changes: an undo gives each back what it had."""
 
-    edits: list[TaskEdit] = Field(min_length=1, max_length=10_000)
+    edits: list[TaskEdit] = Field(min_length=1, max_length=MOST_OF_REQUEST)
 
     @model_validator(mode="after")
     def _once_each(self) -> Self:

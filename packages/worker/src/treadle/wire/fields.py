@@ -62,6 +62,9 @@ Priority = Annotated[int, Field(strict=True, ge=-1_000_000, le=1_000_000)]
 Weight = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 """How much of a worker's concurrency a task takes."""
 
+MOST_OF_REQUEST = 10_000
+"""Items of one request, such as tasks, ids or reports."""
+
 MOST_TRIES = 1_000_000
 MOST_MULTIPLIER, MOST_RANDOMIZATION = 100, 10
 """By how much a retry's delay may be longer than the one before, and at random."""

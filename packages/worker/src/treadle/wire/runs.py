@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from treadle.wire.fields import (
+    MOST_OF_REQUEST,
     Amount,
     Flag,
     GivenInstant,
@@ -214,7 +215,7 @@ class Report(RunRef):
 class Reports(Request):
     """Many reports in one request, each with its own answer: `POST /v1/workers/{id}/reports`."""
 
-    reports: list[Report] = Field(min_length=1, max_length=10_000)
+    reports: list[Report] = Field(min_length=1, max_length=MOST_OF_REQUEST)
 
 
 class ReportAnswer(Model):

@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints, model_validator
 from treadle.wire.bulk import BulkAction, BulkEdit, BulkProblem, BulkResult, Freeze, Frozen, FrozenTask
 from treadle.wire.edits import TaskChanges, TaskEdit, TaskPatch, Timed
 from treadle.wire.fields import (
+    MOST_OF_REQUEST,
     GivenJson,
     GivenObject,
     Instant,
@@ -68,7 +69,7 @@ class TaskOfMany(TaskSubmit):
 class TaskSubmitMany(Request):
     """Many tasks, all or none: `POST /v1/rooms/{room}/tasks`."""
 
-    tasks: list[TaskOfMany] = Field(min_length=1, max_length=10_000)
+    tasks: list[TaskOfMany] = Field(min_length=1, max_length=MOST_OF_REQUEST)
 
 
 class Submitted(Model):

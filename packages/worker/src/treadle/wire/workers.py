@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from treadle.wire.fields import Amount, Flag, Instant, Model, Request, RunNumber, Text
+from treadle.wire.fields import MOST_OF_REQUEST, Amount, Flag, Instant, Model, Request, RunNumber, Text
 from treadle.wire.ids import Uuid
 from treadle.wire.status import WorkerState
 
@@ -40,8 +40,8 @@ class Renewal(RunRef):
 class Heartbeat(Request):
     """A worker's heartbeat. An empty body renews every lease of the worker."""
 
-    tasks: list[Renewal] | None = Field(default=None, max_length=10_000)
-    stopped: list[RunRef] | None = Field(default=None, max_length=10_000)
+    tasks: list[Renewal] | None = Field(default=None, max_length=MOST_OF_REQUEST)
+    stopped: list[RunRef] | None = Field(default=None, max_length=MOST_OF_REQUEST)
     draining: Flag | None = None
 
 
