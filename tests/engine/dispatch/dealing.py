@@ -10,12 +10,13 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from treadle.wire.fields import MOST_WEIGHT
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import Lane
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.dispatch.fairness import Turns
-from treadle_server.engine.dispatch.slots import UNLIMITED, Demand, WorkerSlot
+from treadle_server.engine.dispatch.slots import Demand, WorkerSlot
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import holds, jobs, lanes, tasks
 from treadle_server.store.task_rows import select_tasks
@@ -55,7 +56,7 @@ class Ask:
     def of(cls, demand: Demand) -> "Ask":
         common = (demand.worker_id, set(demand.jobs), demand.pool, demand.capacity)
         if isinstance(demand, WorkerSlot):
-            return cls(*common, left=UNLIMITED, purse=id(demand), room=demand.spare())
+            return cls(*common, left=MOST_WEIGHT, purse=id(demand), room=demand.spare())
         left = demand.most - demand.taken
         return cls(*common, left=left, purse=demand.limit and id(demand.limit), room=demand.spare())
 

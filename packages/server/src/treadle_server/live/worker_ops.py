@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from treadle.wire.fields import MOST_OF_REQUEST, Flag, Request, Text
+from treadle.wire.fields import MOST_OF_REQUEST, MOST_WEIGHT, Flag, Request, Text
 from treadle.wire.ids import RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room
@@ -64,7 +64,7 @@ class Open(Request):
     jobs: list[JobOfRoom] = Field(default_factory=list, max_length=MOST_OF_REQUEST)
     links: list[Text] = Field(default_factory=list, max_length=MOST_OF_REQUEST)
     held: list[RunRef] = Field(default_factory=list, max_length=MOST_OF_REQUEST)
-    prefetch: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    prefetch: Annotated[int, Field(ge=0, le=MOST_WEIGHT)] | None = None
     draining: Flag = False
     """Whether it takes nothing until a `beat` says otherwise."""
 

@@ -16,6 +16,7 @@ from treadle.tasks import endings
 from treadle.tasks.definition import Task
 from treadle.transport.http import HttpChannel
 from treadle.transport.retries import delays
+from treadle.wire.fields import MOST_WEIGHT
 from treadle.worker.config import Lifespan
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Leases
@@ -24,9 +25,6 @@ from treadle.worker.runner import Runner
 from treadle.worker.watchdog import Watchdog
 
 log: logging.Logger = logging.getLogger("treadle.internal")
-
-AS_MANY_AS_COME = 1_000_000
-"""The weight that may run at once: the broker and the server see to the limits."""
 
 LAST_REPORTS = 5.0
 """Seconds that an executor which ends waits for its last reports to be taken."""
@@ -155,7 +153,7 @@ class Executor:
                     self._reporter,
                     self._leases,
                     group,
-                    concurrency=AS_MANY_AS_COME,
+                    concurrency=MOST_WEIGHT,  # the broker and the server see to the limits
                     give_back=self._hand_back,
                     uploader=self._uploader,
                     credentials=Credentials(self._link.reclaim, self._reporter.online, self._urls),

@@ -27,6 +27,7 @@ from treadle.tasks.verdicts import legible
 from treadle.testing.inline_steps import InlineSteps
 from treadle.transport.http import HttpChannel
 from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.fields import MOST_WEIGHT
 from treadle.wire.tasks import TaskItem
 from treadle.worker.link import HttpLink
 from treadle.worker.middleware import Middleware, chained, checked
@@ -100,7 +101,7 @@ class InlineWorker:
             self._link = HttpLink(self._http)
             settings = Settings()
             jobs = [{"room": task.job.room, **task.registration(settings)} for task in self._tasks.values()]
-            await self._link.open({"worker": {"name": "inline", "concurrency": 1_000_000}, "jobs": jobs})
+            await self._link.open({"worker": {"name": "inline", "concurrency": MOST_WEIGHT}, "jobs": jobs})
         return self._link
 
     def _run(self, work: Coroutine[Any, Any, R]) -> R:

@@ -59,7 +59,10 @@ PositiveSeconds = Annotated[float, Field(strict=True, gt=0, le=315_360_000, allo
 Priority = Annotated[int, Field(strict=True, ge=-1_000_000, le=1_000_000)]
 """Higher goes first; 0 unless said otherwise."""
 
-Weight = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+MOST_WEIGHT = 1_000_000
+"""The largest weight that a task, a worker or a limit can have."""
+
+Weight = Annotated[int, Field(strict=True, ge=1, le=MOST_WEIGHT)]
 """How much of a worker's concurrency a task takes."""
 
 MOST_OF_REQUEST = 10_000

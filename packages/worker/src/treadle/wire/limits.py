@@ -5,12 +5,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from treadle.wire.fields import Instant, Model, Request, Text
+from treadle.wire.fields import MOST_WEIGHT, Instant, Model, Request, Text
 
 MOST_NAMED = 4
 """Limits that a task may count against."""
 
-Cap = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+Cap = Annotated[int, Field(strict=True, ge=1, le=MOST_WEIGHT)]
 """How much a limit allows."""
 
 

@@ -4,11 +4,20 @@ from typing import Annotated
 
 from pydantic import Field
 
-from treadle.wire.fields import MOST_OF_REQUEST, Amount, Flag, Instant, Model, Request, RunNumber, Text
+from treadle.wire.fields import (
+    MOST_OF_REQUEST,
+    MOST_WEIGHT,
+    Amount,
+    Flag,
+    Instant,
+    Model,
+    Request,
+    RunNumber,
+    Text,
+    Weight,
+)
 from treadle.wire.ids import Uuid
 from treadle.wire.status import WorkerState
-
-Capacity = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
 
 class WorkerRegister(Request):
@@ -19,8 +28,8 @@ class WorkerRegister(Request):
     name: Text | None = None
     group: Text | None = None
     pool: Text | None = None
-    concurrency: Capacity | None = None
-    min_concurrency: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] | None = None
+    concurrency: Weight | None = None
+    min_concurrency: Annotated[int, Field(strict=True, ge=0, le=MOST_WEIGHT)] | None = None
     version: Text | None = None
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from treadle.wire.fields import MOST_WEIGHT
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.tasks import ClaimKey, RunKey, Task
 from treadle_server.engine.dispatch.presence import Presence
@@ -184,10 +185,6 @@ class Capacity:
         return max(0, self.concurrency - self.used)
 
 
-UNLIMITED = 1_000_000
-"""The room of a worker that never named its concurrency: the largest weight that a task can have."""
-
-
 @dataclass(slots=True, eq=False)
 class WaitingClaim:
     """A claim over HTTP: answered once, with as many tasks as there are, up to `most`."""
@@ -211,8 +208,8 @@ class WaitingClaim:
 
     @property
     def capacity(self) -> int:
-        """Return the most weight that the worker may ever hold."""
-        return UNLIMITED if self.limit is None else self.limit.concurrency
+        """Return the most weight that the worker may ever hold: any, if it never named its concurrency."""
+        return MOST_WEIGHT if self.limit is None else self.limit.concurrency
 
     def owes(self, at: float, lost_after: float) -> bool:
         """Return whether its worker owes a heartbeat at the monotonic instant `at`.
@@ -229,7 +226,7 @@ class WaitingClaim:
         """Return how much more weight it can take, once it asked for any."""
         if self.taken >= self.most or self._bytes >= MOST_BYTES or self.draining or self.answer.done():
             return 0
-        return UNLIMITED if self.limit is None else self.limit.spare()
+        return MOST_WEIGHT if self.limit is None else self.limit.spare()
 
     def reserve(self, task: Task) -> None:
         """Note that the task's next run will be its own."""

@@ -22,6 +22,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from treadle.wire.fields import MOST_WEIGHT
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.jobs import Lane
@@ -37,9 +38,6 @@ from treadle_server.store.transaction.counts import all_counts
 from treadle_server.store.transaction.targets import free_targets
 
 _HEAD = [COLUMNS[name] for name in HEAD]
-
-ANY_WEIGHT = 1_000_000
-"""The largest weight that a task can have."""
 
 
 class Claimable(NamedTuple):
@@ -101,7 +99,7 @@ _heads_of_exclusive = Prepared(heads_of_lanes(is_exclusive=True), is_apart=True)
 
 
 async def heads(
-    tx: Tx, lane_ids: Collection[int], most: int, now: datetime, heaviest: int = ANY_WEIGHT
+    tx: Tx, lane_ids: Collection[int], most: int, now: datetime, heaviest: int = MOST_WEIGHT
 ) -> dict[int, list[Task]]:
     """Return up to `most` tasks of each lane claimable `now` and of weight up to `heaviest`, in the queue's order.
 
@@ -167,13 +165,13 @@ async def heads_after(tx: Tx, last: Mapping[int, Task], most: int, now: datetime
     if tx.dialect == "sqlite":
         for lane, task in last.items():
             place = {"lane": lane, "priority": task.priority, "due_at": task.due_at, "seq": task.seq}
-            rows = await _after.rows(tx, **place, most=most, now=now, heaviest=ANY_WEIGHT)
+            rows = await _after.rows(tx, **place, most=most, now=now, heaviest=MOST_WEIGHT)
             found[lane] = heads_of(rows)
         return found
     places = [(lane, task.priority, task.due_at, task.seq) for lane, task in last.items()]
     names = (f"{name}s" for name in _PLACE)
     arrays = dict(zip(names, (list(values) for values in zip(*places, strict=True)), strict=True))
-    for task in head_records_of(await _after.rows(tx, **arrays, most=most, now=now, heaviest=ANY_WEIGHT)):
+    for task in head_records_of(await _after.rows(tx, **arrays, most=most, now=now, heaviest=MOST_WEIGHT)):
         found[task.lane].append(task)
     return found
 
