@@ -86,7 +86,7 @@ async def test_nothing_is_kept_of_tasks_that_ended_beyond_the_last_few(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "KEPT", KEPT)
-    monkeypatch.setattr(recent, "KEPT", KEPT)
+    monkeypatch.setattr(recent, "MOST_RECENT", KEPT)
     monkeypatch.setattr(version_order, "MOST", KEPT)
     async with (
         serve(database_url, data_dir=tmp_path / "data") as served,

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.wire.frames import Window
-from treadle_tui.core.views.windows import MARGIN, MOST, WINDOW, Part, anchored, part_around
+from treadle.wire.pages import MOST_OF_PAGE
+from treadle_tui.core.views.windows import MARGIN, WINDOW, Part, anchored, part_around
 
 
 def key_of(index: int) -> str:
@@ -25,7 +26,7 @@ def test_2_the_loaded_part_always_holds_what_is_visible_and_stays_as_long_as_it_
 
     assert part.offset <= first
     assert part.end >= min(first + height, total)
-    assert part.limit <= MOST
+    assert part.limit <= MOST_OF_PAGE
     assert part_around(first, height, total, part) == part
 
 

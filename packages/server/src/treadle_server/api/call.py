@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.pages import MOST_OF_PAGE, PAGE
 from treadle_server.access.checks import visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.access.tokens import bearer
@@ -19,8 +20,6 @@ from treadle_server.operations.context import OperationContext, task_id_of, work
 from treadle_server.operations.problems import from_validation
 from treadle_server.store.read.filters import seen
 
-MOST_PER_PAGE = 500
-DEFAULT_PER_PAGE = 50
 MOST_OFFSET = 2**31
 
 
@@ -32,7 +31,7 @@ class Call:
     ctx: OperationContext
     principal: Principal
     body: Any = None
-    per_page: int = DEFAULT_PER_PAGE
+    per_page: int = PAGE
     """How many items a page of the route has, unless the query says."""
 
     def path(self, name: str) -> str:
@@ -79,7 +78,7 @@ class Call:
 
     def limit(self) -> int:
         """Return the query's `limit`. Raises `ValidationFailed` unless it is 0 to 500."""
-        return _number(self.request.query_params, "limit", self.per_page, MOST_PER_PAGE)
+        return _number(self.request.query_params, "limit", self.per_page, MOST_OF_PAGE)
 
     def offset(self) -> int:
         """Return the query's `offset`. Raises `ValidationFailed`."""

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from treadle.wire.operations import OPERATIONS, Operation
-from treadle.wire.pages import Page
-from treadle_server.api.call import DEFAULT_PER_PAGE, Call
+from treadle.wire.pages import PAGE, Page
+from treadle_server.api.call import Call
 from treadle_server.authorization.permission import Permission
 from treadle_server.authorization.permissions import PERMISSIONS
 
@@ -35,7 +35,7 @@ class Endpoint(Operation):
     permission: Permission
     """What the gate checks before the handler is called (access/authorization.py)."""
     items: Items | None = None
-    per_page: int = DEFAULT_PER_PAGE
+    per_page: int = PAGE
     """How many items a page has, unless the query says."""
     streams: bool = False
     """Whether the handler reads the body by itself, however large it is."""

@@ -11,10 +11,10 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Every, Frame, Hello, Unwatch, Watch
 from treadle.wire.operations import SIGNED
+from treadle.wire.pages import MOST_OF_PAGE
 from treadle.wire.problems import PROBLEMS, Problem
 from treadle.wire.runs import Claim, Report
 from treadle_server import __version__
-from treadle_server.api.call import MOST_PER_PAGE
 from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.workers import LONGEST_KEY
 
@@ -26,7 +26,7 @@ UNREAD = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST
 """What a connection answers, in plain text, to a request that comes to no route (`serving.connections`)."""
 _SESSION: tuple[type[BaseModel], ...] = (Frame, Hello, Watch, Unwatch, Every, Report)
 _QUERY: dict[str, dict[str, Any]] = {
-    "limit": {"type": "integer", "minimum": 0, "maximum": MOST_PER_PAGE},
+    "limit": {"type": "integer", "minimum": 0, "maximum": MOST_OF_PAGE},
     "offset": {"type": "integer", "minimum": 0},
     "held": {"type": "boolean"},
     "run": {"type": "integer", "minimum": 0},

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from treadle.wire.flows import FLOW_VERBS
 from treadle.wire.operations import REPORTS
+from treadle.wire.pages import MOST_OF_PAGE
 from treadle.wire.transitions import Action
 from treadle_server.api import (
     artifacts,
@@ -30,7 +31,7 @@ from treadle_server.api import (
     windows,
     workers,
 )
-from treadle_server.api.call import MOST_PER_PAGE, Call
+from treadle_server.api.call import Call
 from treadle_server.api.endpoint import Endpoint, Items
 from treadle_server.api.openapi import document
 from treadle_server.domain.artifacts import AFTER_EXCEPTION
@@ -70,10 +71,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _on("get", tasks.get),
     _on("edit", tasks.patch),
     *(_on(action, steering.verb(action)) for action in get_args(Action)),
-    _on("runs", runs.list_of_task, per_page=MOST_PER_PAGE),
-    _on("history", runs.events_of_task, per_page=MOST_PER_PAGE),
+    _on("runs", runs.list_of_task, per_page=MOST_OF_PAGE),
+    _on("history", runs.events_of_task, per_page=MOST_OF_PAGE),
     _on("logs", runs.logs_of_task),
-    _on("steps", steps.list_of_task, per_page=MOST_PER_PAGE),
+    _on("steps", steps.list_of_task, per_page=MOST_OF_PAGE),
     _on("send", steps.send),
     _on("receive", steps.receive),
     _on("reclaim", runs.reclaim),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from treadle.wire.frames import EventType
+from treadle.wire.frames import MOST_RECENT, EventType
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Schedule
@@ -23,7 +23,6 @@ from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.hub import Batch
 from treadle_server.services.worker_states import WorkerStates
 
-KEPT = 500
 MOST_OF_A_COMMIT = 25
 
 ERROR_LENGTH = 500
@@ -54,7 +53,7 @@ class Recent:
     """The last transitions, and the state in which each worker was last seen."""
 
     def __init__(self) -> None:
-        self._kept: deque[Brief] = deque(maxlen=KEPT)
+        self._kept: deque[Brief] = deque(maxlen=MOST_RECENT)
         self._states = WorkerStates()
 
     def on_commit(self, batch: Batch) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from pydantic import BaseModel
 
+from treadle.wire.pages import MOST_OF_PAGE, PAGE
 from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.sealed import shown as readable
 from treadle.wire.shown import clean, clean_json, clean_lines
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 as_json = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
-at_most = click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
+at_most = click.option(
+    "--limit", type=click.IntRange(1, MOST_OF_PAGE), default=PAGE, show_default=True, help="Rows at most."
+)
 
 
 class ListedGroup(click.Group):

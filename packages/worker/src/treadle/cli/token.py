@@ -8,6 +8,8 @@ import click
 
 from treadle.cli.show import age, as_json, ask, print_json, print_table, say
 from treadle.cli.task_options import TIME
+from treadle.wire.ids import is_uuid
+from treadle.wire.pages import MOST_OF_PAGE
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LONGEST = 10 * 366 * 86_400
@@ -79,7 +81,7 @@ def create(
 @as_json
 def list_(*, is_json: bool) -> None:
     """List tokens, without their secrets."""
-    page = ask(lambda client: client.tokens(limit=500))
+    page = ask(lambda client: client.tokens(limit=MOST_OF_PAGE))
     if is_json:
         print_json(page)
         return
@@ -135,18 +137,10 @@ def revoke(which: str) -> None:
 
 async def _id_of(client: "Client", which: str) -> str:
     """Return the id of the token that is meant. Raises a `ClickException` when the name stands for none or several."""
-    if _ID.fullmatch(which):
+    if is_uuid(which):
         return which
-    found: list[str] = []
-    offset, total = 0, 1
-    while offset < total:
-        page = await client.tokens(limit=500, offset=offset)
-        found += [item.id for item in page.items if item.name == which and _state(item) == "valid"]
-        offset, total = offset + 500, page.total
+    found = [item.id async for item in client.tokens() if item.name == which and _state(item) == "valid"]
     if len(found) != 1:
         several = f"{len(found)} valid tokens are named {which!r}: revoke one by its id ({', '.join(found)})"
         raise click.ClickException(several if found else f"no valid token is named {which!r}; see treadle token list")
     return found[0]
-
-
-_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -13,9 +13,8 @@ from treadle.values import plain_request
 from treadle.wire.bulk import BulkResult
 from treadle.wire.fields import MOST_OF_REQUEST
 from treadle.wire.filters import TaskFilter
+from treadle.wire.pages import MOST_OF_PAGE
 from treadle.wire.transitions import Action
-
-_PAGE = 500
 
 _AT_ONCE = 100
 """Tasks that are asked about at once."""
@@ -82,7 +81,7 @@ async def _meant(client: Requester, wanted: TaskFilter) -> tuple[list[str], list
     plain: list[str] = []
     cursor: dict[str, str] = {}
     while True:
-        page = await client.request("GET", path, params={**params, **cursor, "limit": _PAGE})
+        page = await client.request("GET", path, params={**params, **cursor, "limit": MOST_OF_PAGE})
         for item in page["items"]:
             (encrypted if item.get("encrypted") else plain).append(item["id"])
         if page.get("next_cursor") is None:

@@ -13,7 +13,6 @@ from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import GivenId
 from treadle.wire.jobs import JobItem
-from treadle.wire.pages import Page
 from treadle.wire.server import NewToken, SigningKeys, Stats, TokenItem, Whoami
 from treadle.wire.status import Status
 from treadle.wire.targets import TargetItem
@@ -110,14 +109,8 @@ class Queries(Requester):
 
         Raises `TaskNotFound`.
         """
-        found: builtins.list[ArtifactItem] = []
-        while True:
-            params = {"run": run, "limit": 500, "offset": len(found)}
-            answer = await self.request("GET", f"/v1/tasks/{path_part(task_id)}/artifacts", params=params)
-            page = Page[ArtifactItem].model_validate(answer)
-            found += page.items
-            if not page.items or len(found) >= page.total:
-                return found
+        path = f"/v1/tasks/{path_part(task_id)}/artifacts"
+        return [item async for item in self._list(ArtifactItem, path, None, 0, params={"run": run})]
 
     async def download(
         self, task_id: GivenId, name: str, to: "str | os.PathLike[str]", *, run: int | None = None

@@ -11,7 +11,7 @@ from treadle.wire import names
 from treadle.wire.fields import Model
 from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import GivenId
-from treadle.wire.pages import Page
+from treadle.wire.pages import MOST_OF_PAGE, PAGE, Page
 from treadle.wire.tasks import TaskItem
 
 if TYPE_CHECKING:
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=Model)
 R = TypeVar("R")
-
-_PAGE = 50
-"""Items of a page that is asked for alone."""
-
-_PAGES = 500
-"""Items of each page when all are read: as many as the server gives at once."""
 
 
 def query_of(wanted: TaskFilter) -> dict[str, Any]:
@@ -77,7 +71,7 @@ class Listing(Generic[M]):
         return self.page().__await__()
 
     async def __aiter__(self) -> AsyncIterator[M]:
-        page = await self._first(_PAGES)
+        page = await self._first(MOST_OF_PAGE)
         while True:
             for item in page.items:
                 yield item
@@ -91,7 +85,7 @@ class Listing(Generic[M]):
 
         Where the server ended it before, having looked through enough for one request, it is asked on.
         """
-        page = await self._first(_PAGE)
+        page = await self._first(PAGE)
         # With an offset that was not passed over yet nobody knows where to go on.
         while page.is_partial and len(page.items) < page.limit and (page.items or not page.offset):
             page = await self._continued(page)
@@ -110,7 +104,7 @@ class Listing(Generic[M]):
 
     async def after(self, page: "Page[M]") -> "Page[M] | None":
         """Return the page that follows another one, None after the last."""
-        limit = self._limit or _PAGES
+        limit = self._limit or MOST_OF_PAGE
         end = page.offset + len(page.items)
         if not self._by_cursor:
             is_last = not page.items or end >= page.total

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from treadle.doctor.here import series
 from treadle.wire.findings import Check, Finding, Seen
+from treadle.wire.pages import MOST_OF_PAGE
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
@@ -184,7 +185,7 @@ async def _workers(client: "Client") -> Seen:
     from treadle.version import __version__
 
     try:
-        page = await client.http().request("GET", "/v1/workers?limit=500")
+        page = await client.http().request("GET", f"/v1/workers?limit={MOST_OF_PAGE}")
     except Forbidden:
         return [Finding("workers", "ok", "which versions they have is not for this token to see (queue:read:*)")]
     found = Counter(str(one.get("version") or "unknown") for one in page["items"] if one.get("state") != "lost")

@@ -10,6 +10,7 @@ import httpx
 from treadle.errors import NOT_NOW, ProblemError
 from treadle.ids import RunKey
 from treadle.transport.http import HttpChannel
+from treadle.wire.pages import MOST_OF_PAGE
 from treadle.worker.reports import Answer, ReportData
 from treadle.worker.uploads import Uploader
 
@@ -146,7 +147,7 @@ class RunLink:
     async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
         """Return a part of the steps that a run's task keeps. Raises as `ask`."""
         run = self._runs[ref["task_id"], ref["run_id"]]
-        path = f"/v1/tasks/{ref['task_id']}/steps?offset={offset}&limit=500"
+        path = f"/v1/tasks/{ref['task_id']}/steps?offset={offset}&limit={MOST_OF_PAGE}"
         answer: dict[str, Any] = await self.ask(run, "GET", path)
         return answer
 

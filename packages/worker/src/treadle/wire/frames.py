@@ -12,6 +12,7 @@ from treadle.wire.fields import Flag, Integer, Model, Request, Text
 from treadle.wire.filters import Order, TaskFilter
 from treadle.wire.ids import Uuid
 from treadle.wire.names import Room
+from treadle.wire.pages import MOST_OF_PAGE
 from treadle.wire.tasks import TaskItem
 
 PROTOCOL = 1
@@ -30,6 +31,9 @@ Push = Literal[
 
 MOST_SHOWN = 10_000
 """Jobs, workers, targets or schedules that an observer is shown at most; `total` tells how many there are."""
+
+MOST_RECENT = 500
+"""Transitions that a server keeps in brief."""
 
 LOGGED_TASKS = 10
 """Of how many tasks the topic `logs` has the lines: those of the window's filter that run, then what changed last."""
@@ -71,7 +75,7 @@ class Window(Request):
     offset: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 0
     """How many tasks are passed over, from the anchor or the list's head on; each of them is read. Without an anchor
     those behind the window are read instead, where they are fewer and how many match is known."""
-    limit: Annotated[int, Field(strict=True, ge=1, le=500)] = 100
+    limit: Annotated[int, Field(strict=True, ge=1, le=MOST_OF_PAGE)] = 100
 
     @model_validator(mode="after")
     def _one_anchor(self) -> Self:
@@ -126,7 +130,7 @@ class Every(Request):
     task_id: Uuid | None = None
     since: Since | None = None
     """Where the stream was left: what was missed is sent first."""
-    recent: Annotated[int, Field(strict=True, ge=0, le=500)] = 0
+    recent: Annotated[int, Field(strict=True, ge=0, le=MOST_RECENT)] = 0
     """With `brief`: how many of the last transitions before now are sent first."""
     brief: Flag = False
     """Whether events have only the few fields of a line on a screen, and heartbeats are left out."""

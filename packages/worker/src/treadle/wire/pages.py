@@ -7,6 +7,12 @@ from treadle.wire.fields import Model
 
 T = TypeVar("T")
 
+PAGE = 50
+"""Items of a page that says no `limit`."""
+
+MOST_OF_PAGE = 500
+"""Items of a page at most."""
+
 
 class Page(Model, Generic[T]):
     """A part of a list, newest first; a `for` loop goes through its items."""

@@ -11,6 +11,7 @@ from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError
 from treadle.ids import RunKey, new_claim_key
 from treadle.transport.retries import QuietLog, delays
 from treadle.transport.session import Session
+from treadle.wire.pages import MOST_OF_PAGE
 
 if TYPE_CHECKING:
     from treadle.transport.http import HttpChannel
@@ -192,7 +193,7 @@ class HttpLink:
     async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
         """Return up to 500 steps that the run's task keeps, from number `offset` on: `items` and the `total`."""
         path = f"/v1/tasks/{ref['task_id']}/steps"
-        answer: dict[str, Any] = await self._ask("GET", path, params={"offset": offset, "limit": 500})
+        answer: dict[str, Any] = await self._ask("GET", path, params={"offset": offset, "limit": MOST_OF_PAGE})
         return answer
 
     async def receive(self, body: dict[str, Any]) -> dict[str, Any]:

@@ -10,13 +10,11 @@ from treadle.encryption.fields import shown_task
 from treadle.encryption.sealer import Sealer
 from treadle.filters import matches
 from treadle.wire.filters import TaskFilter
+from treadle.wire.frames import MOST_RECENT
 from treadle.wire.status import LEASED, TERMINAL
 
 KEPT = 5_000
 """How many events are kept: half an hour at three a second, and some 20 MB."""
-
-RECENT = 500
-"""How many of the events before one looked are asked for: as many as a server keeps."""
 
 Kind: TypeAlias = Literal["task", "queue", "worker", "schedule", "gap"]
 
@@ -72,7 +70,7 @@ class EventLog:
     def beginning(self) -> dict[str, Any]:
         """What to ask for: where the stream was left, or the last few hundred when it is opened for the first time."""
         if self._stream is None:
-            return {"recent": RECENT}
+            return {"recent": MOST_RECENT}
         return {"since": {"stream": self._stream, "seq": max(self._seq, self._from)}}
 
     def began(self, stream: str, seq: int) -> None:

@@ -4,12 +4,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from treadle.wire.frames import Window
+from treadle.wire.pages import MOST_OF_PAGE
 
 WINDOW = 200
 """How many tasks are loaded round the visible ones."""
-
-MOST = 500
-"""The largest window that the server gives."""
 
 MARGIN = 50
 """Parts begin at multiples of this; nearer than half of it to an edge of one, the next is asked for."""
@@ -34,7 +32,7 @@ def part_around(first: int, height: int, total: int, present: Part) -> Part:
     good_end = present.end >= total or last <= present.end - MARGIN // 2
     if good_start and good_end and first >= present.offset:
         return present
-    limit = min(MOST, max(WINDOW, height + 2 * MARGIN))
+    limit = min(MOST_OF_PAGE, max(WINDOW, height + 2 * MARGIN))
     return Part(max(0, (first - (limit - height) // 2) // MARGIN * MARGIN), limit)
 
 
