@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings
 from treadle.cli.group import treadle
 from treadle.settings import InvalidSetting
 from treadle.settings import Settings as WorkerSettings
-from treadle.wire.steps import LONGEST_WAIT
+from treadle.wire.fields import TEN_YEARS
 from treadle_server import cli
 from treadle_server.serving import server as serving
 from treadle_server.settings import LONGEST, Settings
@@ -239,7 +239,7 @@ def test_no_duration_reaches_beyond_the_dates_there_are() -> None:
     for name in durations:
         with pytest.raises(ValidationError, match="less than or equal"):
             Settings(**{name: 1e11})
-    longest = Settings(retention_failed_seconds=LONGEST, worker_timeout_seconds=LONGEST, lease_seconds=LONGEST_WAIT)
+    longest = Settings(retention_failed_seconds=LONGEST, worker_timeout_seconds=LONGEST, lease_seconds=TEN_YEARS)
     assert datetime.now(UTC) - timedelta(seconds=longest.worker_timeout_seconds)
     assert {name for name in durations if name.endswith("_seconds")} >= {"lease_seconds", "retention_failed_seconds"}
 

@@ -10,7 +10,8 @@ from treadle import Context, Intermittent, MalformedPayload, Pause, ResourceUnav
 from treadle.errors import BadValue, InvalidStep, StepMismatch
 from treadle.tasks import endings
 from treadle.tasks.verdicts import Verdicts
-from treadle.values import LONGEST_TEXT, clean
+from treadle.values import clean
+from treadle.wire.fields import LONGEST_OUTPUT
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +22,7 @@ def test_results_and_errors_become_reports_that_any_store_keeps() -> None:
     assert (refused["kind"], refused["reason"]) == ("exception", "internal-error")
     assert "is no JSON" in refused["error"]
     assert endings.raised(ValueError("a\x00b\ud800"))["error"] == "ValueError: a\\x00b\\ud800"
-    assert len(clean("x" * 3_000_000)) <= LONGEST_TEXT
+    assert len(clean("x" * 3_000_000)) <= LONGEST_OUTPUT
 
 
 @pytest.mark.filterwarnings("error")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from treadle.errors import ConnectionLost, PayloadTooLarge, StaleRun, StoreUnavailable, ValidationFailed, problem_named
-from treadle.values import LONGEST_TEXT
+from treadle.wire.fields import LONGEST_OUTPUT
 from treadle.worker import reports
 from treadle.worker.reports import KEPT_LINES, MUCH, Answer, ReportData, Reporter, name_of
 
@@ -192,7 +192,7 @@ async def test_long_lines_are_left_out_and_counted_before_they_are_a_request_tha
 
     async with reporting(send) as (reporter, _):
         for number in range(100):
-            reporter.line(("t", 0), f"{number}".ljust(LONGEST_TEXT, "\x1b"), "info")
+            reporter.line(("t", 0), f"{number}".ljust(LONGEST_OUTPUT, "\x1b"), "info")
         assert await reporter.flushed(5)
 
     assert [line["message"][:10].strip("\x1b") for line in lines] == ["99 lines w", "99"]

@@ -9,10 +9,9 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES
+from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES, TEN_YEARS
 from treadle.wire.paths import UserPath, check_name, default_data_dir
 from treadle.wire.status import Status
-from treadle.wire.steps import LONGEST_WAIT
 from treadle_server.domain.jobs import OnRestart
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -36,7 +35,7 @@ LONGEST = 36_500 * DAY
 
 Positive = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
-OfTask = Annotated[float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)]
+OfTask = Annotated[float, Field(ge=0, le=TEN_YEARS, allow_inf_nan=False)]
 """A duration that a submit may say too, and so no longer than one."""
 PositiveOfTask = Annotated[OfTask, Field(gt=0)]
 Budget = Annotated[int, Field(ge=0, le=MOST_TRIES)]

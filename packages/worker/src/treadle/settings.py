@@ -8,11 +8,10 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from treadle.errors import TreadleError
-from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES
+from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES, TEN_YEARS
 from treadle.wire.names import parse_room
 from treadle.wire.paths import UserPath, default_data_dir
 from treadle.wire.reasons import reason
-from treadle.wire.steps import LONGEST_WAIT
 
 TOKEN_FILE = "token"  # noqa: S105 - a file's name, no secret
 
@@ -70,13 +69,13 @@ class Settings(BaseSettings):
     """How often a task is tried again after its code failed, unless the decorator or the call say otherwise."""
     max_requeues: Budget = 5
     """How often a task is put back after its worker was lost."""
-    retry_base: Annotated[float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)] = 5.0
+    retry_base: Annotated[float, Field(ge=0, le=TEN_YEARS, allow_inf_nan=False)] = 5.0
     """Seconds before the first retry."""
     retry_multiplier: Annotated[float, Field(ge=1, le=MOST_MULTIPLIER)] = 2.0
     """By how much each further delay is longer."""
     retry_randomization: Annotated[float, Field(ge=0, le=MOST_RANDOMIZATION)] = 0.0
     """The share of the delay that is added at random, at most."""
-    timeout: Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)] | None = None
+    timeout: Annotated[float, Field(gt=0, le=TEN_YEARS, allow_inf_nan=False)] | None = None
     """Seconds that a run may take; left out, as long as it wants."""
 
     def __init__(self, **values: Any) -> None:

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 from pydantic_core import to_json, to_jsonable_python
 
 from treadle.errors import BadValue, InvalidArguments
-from treadle.wire.values import AROUND_VALUES, MOST_LEVELS, NO_JSON, TOO_DEEP, Fault, below, fault
+from treadle.wire.fields import LONGEST_OUTPUT
+from treadle.wire.values import MOST_LEVELS, NO_JSON, REQUEST_LEVELS, TOO_DEEP, Fault, below, fault
 
 _SUSPECT = (b"\\u0000", b"NaN", b"Infinity")
 """What stands in JSON that holds a bad value, and rarely in other JSON."""
@@ -22,9 +23,6 @@ _BRIEF = 100
 """Characters of a value that are shown."""
 
 _DIGITS_PER_BIT = math.log10(2)
-
-LONGEST_TEXT = 1_000_000
-"""Characters of an error or traceback at most, as the wire models have it."""
 
 
 def plain(value: Any, name: str, levels: int = MOST_LEVELS) -> Any:
@@ -41,7 +39,7 @@ def plain(value: Any, name: str, levels: int = MOST_LEVELS) -> Any:
 def plain_request(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a request as plain JSON data. Raises `InvalidArguments`, which names the place."""
     try:
-        data: dict[str, Any] = plain(dict(fields), "", MOST_LEVELS + AROUND_VALUES)
+        data: dict[str, Any] = plain(dict(fields), "", REQUEST_LEVELS)
     except BadValue as error:
         raise InvalidArguments(f"{op}: {error}") from None
     return data
@@ -68,18 +66,18 @@ def encoded(request: Any) -> bytes:
     except Exception as error:  # noqa: BLE001 - as above
         plain_request("the request", {"fields": request})
         raise InvalidArguments(f"the request can't be written as JSON: {said_by(error)}") from None
-    if any(mark in data for mark in _SUSPECT) and (found := fault(request, "", MOST_LEVELS + AROUND_VALUES)):
+    if any(mark in data for mark in _SUSPECT) and (found := fault(request, "", REQUEST_LEVELS)):
         raise InvalidArguments(f"the request can't be sent: {found}")
     return data
 
 
 def clean(text: str) -> str:
-    """Return text that every store keeps: no NUL, no lone surrogates, not longer than the wire allows."""
+    """Return text that every store keeps: no NUL, no lone surrogates, not longer than `LONGEST_OUTPUT`."""
     if "\x00" in text or not text.isascii():
         text = text.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()
-    if len(text) <= LONGEST_TEXT:
+    if len(text) <= LONGEST_OUTPUT:
         return text
-    half = LONGEST_TEXT // 2 - 50
+    half = LONGEST_OUTPUT // 2 - 50
     return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.tui.mock import NOON
 from tests.tui.scene import at, task
-from treadle.wire.steps import LONGEST_WAIT
+from treadle.wire.fields import TEN_YEARS
 from treadle_tui.core.draw.columns import CellContext
 from treadle_tui.core.draw.glyphs import UNICODE
 from treadle_tui.core.draw.text import fit
@@ -47,7 +47,7 @@ def test_what_is_due_later_says_when_and_a_retry_says_it_by_its_state() -> None:
     assert "asleep   try 0/4" in standing(**asleep)
     assert "due in 1h00" in standing(**asleep)
     # Without a timeout a message is waited for ten years.
-    assert "due in" not in standing(**asleep | {"scheduled_at": at(-LONGEST_WAIT)})
+    assert "due in" not in standing(**asleep | {"scheduled_at": at(-TEN_YEARS)})
     assert "due in" not in standing(status="scheduled", next_retry_at=at(-9), scheduled_at=at(-9))
     assert "due in" not in standing(status="running", run_id=0, scheduled_at=at(60))
 

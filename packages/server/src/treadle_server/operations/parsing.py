@@ -12,13 +12,10 @@ from typing import Any
 
 import pydantic_core
 
-from treadle.wire.values import AROUND_VALUES, MOST_DIGITS, MOST_LEVELS, NOT_FINITE, TOO_LONG, Unread
+from treadle.wire.values import MOST_DIGITS, NOT_FINITE, REQUEST_LEVELS, TOO_LONG, Unread
 
 LARGE = 1024 * 1024
 """Characters from which on odd text is read in a thread: the slow reader takes up to a second for 10 MB of brackets."""
-
-_KEPT_LEVELS = MOST_LEVELS + AROUND_VALUES
-"""Deeper levels are cut off: more are left than any value may have, so that the value is refused as too deep."""
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+', re.DOTALL)
 
@@ -76,20 +73,23 @@ _DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=lambda _: Unread(
 
 
 def _cut(text: str) -> str:
-    """Return the text with a 0 for every array or object that stands deeper than `_KEPT_LEVELS`."""
+    """Return the text with a 0 for every array or object that stands deeper than `REQUEST_LEVELS`.
+
+    More levels are left than any value may have, so that the value is refused as too deep.
+    """
     parts: list[str] = []
     depth = kept_from = 0
     is_cut = False
     for token in _TOKEN.finditer(text):
         first, length = text[token.start()], token.end() - token.start()
         if first in "[{":
-            if not is_cut and depth + length > _KEPT_LEVELS:
-                parts += text[kept_from : token.start() + _KEPT_LEVELS - depth], "0"
+            if not is_cut and depth + length > REQUEST_LEVELS:
+                parts += text[kept_from : token.start() + REQUEST_LEVELS - depth], "0"
                 is_cut = True
             depth += length
         elif first != '"':
-            if is_cut and depth - length <= _KEPT_LEVELS:
-                kept_from = token.start() + depth - _KEPT_LEVELS
+            if is_cut and depth - length <= REQUEST_LEVELS:
+                kept_from = token.start() + depth - REQUEST_LEVELS
                 is_cut = False
             depth -= length
     # What is never closed is no JSON, and fails for want of its end.

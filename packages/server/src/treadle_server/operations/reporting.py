@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from treadle.wire.edits import TaskPatch
-from treadle.wire.fields import MOST_OF_REQUEST, Request
+from treadle.wire.fields import MOST_OF_REQUEST, TEN_YEARS, Request
 from treadle.wire.ids import TaskId, WorkerId, is_uuid
 from treadle.wire.runs import (
     Checkpoint,
@@ -19,7 +19,7 @@ from treadle.wire.runs import (
     Progress,
     Report,
 )
-from treadle.wire.steps import LONGEST_WAIT, StepDone, Suspended
+from treadle.wire.steps import StepDone, Suspended
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, is_kept
 from treadle_server.access.principal import Principal
 from treadle_server.domain.instants import instant
@@ -124,7 +124,7 @@ def _told(report: Report) -> StepReport | None:
         told.function = report.function
     else:
         told.receives = report.receives
-        told.seconds = LONGEST_WAIT if report.seconds is None else report.seconds
+        told.seconds = TEN_YEARS if report.seconds is None else report.seconds
     return told
 
 

@@ -5,7 +5,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any
 
 from treadle.errors import CantDecrypt, NoCodec
-from treadle.values import LONGEST_TEXT
+from treadle.wire.fields import LONGEST_OUTPUT
 from treadle.wire.sealed import (
     MOST_DIGESTS,
     UNOPENED,
@@ -50,7 +50,7 @@ class Sealer:
         return sealed_value(self._seal(value, of))
 
     def text(
-        self, text: str, of: str | None = None, *, error_class: str | None = None, most: int = LONGEST_TEXT
+        self, text: str, of: str | None = None, *, error_class: str | None = None, most: int = LONGEST_OUTPUT
     ) -> str:
         """Return a text sealed, in `most` characters: as much of it is left out of the middle. Raises `NoCodec`.
 

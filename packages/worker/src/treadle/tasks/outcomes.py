@@ -18,7 +18,7 @@ from typing import Any
 from treadle.client.options import duration
 from treadle.pickling import Picklable
 from treadle.values import brief
-from treadle.wire.steps import LONGEST_WAIT
+from treadle.wire.fields import TEN_YEARS
 
 
 class TaskOutcome(Picklable, Exception):
@@ -34,9 +34,9 @@ class Retry(TaskOutcome):
     def __init__(self, after: float | timedelta | None = None, message: str = "") -> None:
         super().__init__(message or "the task asked for a retry")
         self.after: float | None = duration(after)
-        if after is not None and not (self.after is not None and 0 <= self.after <= LONGEST_WAIT):
+        if after is not None and not (self.after is not None and 0 <= self.after <= TEN_YEARS):
             raise ValueError(
-                f"Retry(after={brief(after)}): write seconds from 0 up, at most {LONGEST_WAIT:,.0f} (ten years), or a"
+                f"Retry(after={brief(after)}): write seconds from 0 up, at most {TEN_YEARS:,.0f} (ten years), or a"
                 " timedelta"
             )
 

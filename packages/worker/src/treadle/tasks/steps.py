@@ -20,7 +20,8 @@ from treadle.tasks.endings import meant
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
 from treadle.tasks.step_calls import check_function, name_of, returned, run
 from treadle.values import brief
-from treadle.wire.steps import LONGEST_WAIT, MOST_STEPS
+from treadle.wire.fields import TEN_YEARS
+from treadle.wire.steps import MOST_STEPS
 from treadle.wire.values import fault
 
 FIRST_PAUSE = 1.0
@@ -114,7 +115,7 @@ class Steps:
     def receive(self, name: str, timeout: float | timedelta | None) -> Any:
         """Return the data of the next message of this name; end the run until it comes. Raises `TimeoutError`."""
         self._check(name)
-        length = LONGEST_WAIT if timeout is None else _length(f"receive {name!r}: timeout", timeout)
+        length = TEN_YEARS if timeout is None else _length(f"receive {name!r}: timeout", timeout)
         occurrence = self._next(name)
         return self._given(name, occurrence, self._received(name, occurrence, length))
 
@@ -283,10 +284,9 @@ def _length(what: str, given: float | timedelta) -> float:
     length = seconds(given)
     if isinstance(length, datetime):
         raise InvalidStep(f"{what}: write how long it is until then, as in at - datetime.now(UTC), not {brief(given)}")
-    if isinstance(length, bool) or not isinstance(length, int | float) or not 0 <= length <= LONGEST_WAIT:
+    if isinstance(length, bool) or not isinstance(length, int | float) or not 0 <= length <= TEN_YEARS:
         raise InvalidStep(
-            f"{what}: write seconds from 0 up, at most {LONGEST_WAIT:,.0f} (ten years), or a timedelta, not"
-            f" {brief(given)}"
+            f"{what}: write seconds from 0 up, at most {TEN_YEARS:,.0f} (ten years), or a timedelta, not {brief(given)}"
         )
     return float(length)
 

@@ -42,7 +42,10 @@ Text = Annotated[str, StringConstraints(max_length=LONGEST_TEXT, min_length=1), 
 Origin = Annotated[str, StringConstraints(max_length=MOST_ORIGIN, min_length=1), AfterValidator(_no_nul)]
 """Where a job's function stands: `module:qualname`."""
 
-LongText = Annotated[str, StringConstraints(max_length=1_000_000), AfterValidator(_no_nul)]
+LONGEST_OUTPUT = 1_000_000
+"""Characters of what code said: a message, a traceback, a line that it logged."""
+
+LongText = Annotated[str, StringConstraints(max_length=LONGEST_OUTPUT), AfterValidator(_no_nul)]
 """A message or a traceback, up to a million characters."""
 
 # Numbers and flags are strict: `true` is no 1, "5" no 5 and "yes" no true, for a guess would hide the sender's mistake.
@@ -50,10 +53,13 @@ LongText = Annotated[str, StringConstraints(max_length=1_000_000), AfterValidato
 Flag = Annotated[bool, Field(strict=True)]
 """True or false, and nothing that stands for it."""
 
-Seconds = Annotated[float, Field(strict=True, ge=0, le=315_360_000, allow_inf_nan=False)]
+TEN_YEARS = 315_360_000
+"""Seconds of the longest duration that a request may name."""
+
+Seconds = Annotated[float, Field(strict=True, ge=0, le=TEN_YEARS, allow_inf_nan=False)]
 """A duration in seconds, up to ten years."""
 
-PositiveSeconds = Annotated[float, Field(strict=True, gt=0, le=315_360_000, allow_inf_nan=False)]
+PositiveSeconds = Annotated[float, Field(strict=True, gt=0, le=TEN_YEARS, allow_inf_nan=False)]
 """The same, and more than 0."""
 
 Priority = Annotated[int, Field(strict=True, ge=-1_000_000, le=1_000_000)]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints
 
-from treadle.wire.fields import EARLIEST, LATEST, GivenInstant, Request, Text
+from treadle.wire.fields import EARLIEST, LATEST, TEN_YEARS, GivenInstant, Request, Text
 from treadle.wire.ids import Uuid, is_uuid
 from treadle.wire.names import Room
 from treadle.wire.reasons import FAILURE_ID, ID_BEGINNING
@@ -44,7 +44,7 @@ Bound = Annotated[GivenInstant, AfterValidator(_within_all)]
 
 # Behind a validator pydantic writes bounds into a schema by names that JSON Schema does not know.
 Count = Annotated[int, Field(ge=0, le=MOST_INTEGER), BeforeValidator(_no_flag)]
-Duration = Annotated[float, Field(ge=0, le=315_360_000, allow_inf_nan=False), BeforeValidator(_no_flag)]
+Duration = Annotated[float, Field(ge=0, le=TEN_YEARS, allow_inf_nan=False), BeforeValidator(_no_flag)]
 WorkerWord = Annotated[Text, AfterValidator(_id_or_name)]
 """A worker's id, or its name."""
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from treadle.wire.fields import MOST_WEIGHT, Instant, Model, Request, Text
+from treadle.wire.fields import MOST_WEIGHT, TEN_YEARS, Instant, Model, Request, Text
 
 MOST_NAMED = 4
 """Limits that a task may count against."""
@@ -33,7 +33,7 @@ OnFull = Literal["wait", "reject", "newest", "replace"]
 running ones too, until it fits (`replace`)."""
 
 
-RateSeconds = Annotated[float, Field(strict=True, ge=0.001, le=315_360_000, allow_inf_nan=False)]
+RateSeconds = Annotated[float, Field(strict=True, ge=0.001, le=TEN_YEARS, allow_inf_nan=False)]
 """In how many seconds a rate's count fills; with less than a thousandth what fills in a day is no number any more."""
 
 

@@ -4,7 +4,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from treadle.wire.fields import Flag, GivenObject, Instant, JsonObject, Model, PositiveSeconds, Request, Text, Version
+from treadle.wire.fields import (
+    TEN_YEARS,
+    Flag,
+    GivenObject,
+    Instant,
+    JsonObject,
+    Model,
+    PositiveSeconds,
+    Request,
+    Text,
+    Version,
+)
 from treadle.wire.options import TaskTraits
 from treadle.wire.status import Status
 
@@ -17,7 +28,7 @@ def is_schedule_name(text: str) -> bool:
     return isinstance(text, str) and 0 < len(text) <= 255 and text.isprintable() and "/" not in text
 
 
-Interval = Annotated[float, Field(strict=True, ge=1, le=315_360_000, allow_inf_nan=False)]
+Interval = Annotated[float, Field(strict=True, ge=1, le=TEN_YEARS, allow_inf_nan=False)]
 """Seconds between two ticks, one at least."""
 
 Jitter = Annotated[float, Field(strict=True, ge=0, le=86_400, allow_inf_nan=False)]

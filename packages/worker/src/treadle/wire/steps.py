@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from treadle.wire.fields import Amount, Flag, GivenJson, Instant, Json, Model, Request, Seconds, Text
+from treadle.wire.fields import TEN_YEARS, Amount, Flag, GivenJson, Instant, Json, Model, Request, Seconds, Text
 
 MOST_STEPS = 10_000
 """Steps that a task keeps at most."""
@@ -17,9 +17,6 @@ MOST_WAITING = 1_000
 
 MOST_DATA = 100_000
 """Characters of a message's data, as JSON."""
-
-LONGEST_WAIT = 315_360_000.0
-"""Seconds that a step waits at most, ten years; a receive without a timeout waits so long."""
 
 Occurrence = Annotated[int, Field(strict=True, ge=0, lt=MOST_STEPS)]
 """How often its name came before it in the same run."""
@@ -45,8 +42,8 @@ class StepDone(StepRef):
 class Suspended(StepRef):
     """The code sleeps, or waits for a message: the run ends, and the next one begins when the time or it has come."""
 
-    seconds: Seconds = LONGEST_WAIT
-    """After which the task goes on, at the latest."""
+    seconds: Seconds = TEN_YEARS
+    """After which the task goes on, at the latest; a receive without a timeout waits as long as can be said."""
     receives: Flag = False
     """Whether it waits for a message, of the step's name."""
     usage: Amount | None = None

@@ -25,6 +25,9 @@ MOST_INTEGER = 2**63 - 1
 AROUND_VALUES = 8
 """Levels of a request around the values in it, more than any has."""
 
+REQUEST_LEVELS = MOST_LEVELS + AROUND_VALUES
+"""How deep a request may nest as a whole; the models see to each value in it."""
+
 _BEYOND = 10**MOST_DIGITS
 _BELOW = -_BEYOND
 """Made once: to negate 4,300 digits takes a third of what a number costs to look at."""

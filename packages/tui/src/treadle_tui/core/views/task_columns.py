@@ -1,9 +1,9 @@
 """The task list's columns and orders."""
 
+from treadle.wire.fields import TEN_YEARS
 from treadle.wire.filters import Order
 from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.status import LEASED, TERMINAL, WAITING, Status
-from treadle.wire.steps import LONGEST_WAIT
 from treadle.wire.tags import shown
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, text
@@ -40,7 +40,7 @@ def estimated_wait(task: TaskItem, context: CellContext) -> float | None:
     if task.status is Status.SCHEDULED:
         ahead = since(context.now, task.next_retry_at or task.scheduled_at)
         # Who waits for a message without a timeout is due in ten years, which foretells nothing.
-        return None if ahead is None or ahead > LONGEST_WAIT / 2 else max(0.0, ahead)
+        return None if ahead is None or ahead > TEN_YEARS / 2 else max(0.0, ahead)
     return context.wait(task) if context.known else None
 
 
