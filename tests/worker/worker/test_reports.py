@@ -9,8 +9,9 @@ import pytest
 
 from treadle.errors import ConnectionLost, PayloadTooLarge, StaleRun, StoreUnavailable, ValidationFailed, problem_named
 from treadle.wire.fields import LONGEST_OUTPUT
+from treadle.wire.runs import LINES_AT_ONCE
 from treadle.worker import reports
-from treadle.worker.reports import KEPT_LINES, MUCH, Answer, ReportData, Reporter, name_of
+from treadle.worker.reports import MUCH, Answer, ReportData, Reporter, name_of
 
 pytestmark = pytest.mark.anyio
 
@@ -169,14 +170,14 @@ async def test_lines_that_come_too_fast_are_left_out_and_counted() -> None:
         return [200] * len(reports)
 
     async with reporting(send) as (reporter, _):
-        for number in range(KEPT_LINES + 10):
+        for number in range(LINES_AT_ONCE + 10):
             reporter.line(("t", 0), f"line {number}", "info")
         reporter.add({**REF, "kind": "completed"})
         assert await reporter.flushed(5)
 
-    assert len(lines) == KEPT_LINES
+    assert len(lines) == LINES_AT_ONCE
     assert lines[0]["message"] == "11 lines were logged too fast and left out"
-    assert lines[-1]["message"] == f"line {KEPT_LINES + 9}"
+    assert lines[-1]["message"] == f"line {LINES_AT_ONCE + 9}"
 
 
 async def test_long_lines_are_left_out_and_counted_before_they_are_a_request_that_no_server_takes() -> None:

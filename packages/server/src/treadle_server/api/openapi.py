@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from treadle.wire.fields import LONGEST_TEXT
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Every, Frame, Hello, Unwatch, Watch
 from treadle.wire.operations import SIGNED
@@ -16,7 +17,6 @@ from treadle.wire.problems import PROBLEMS, Problem
 from treadle.wire.runs import Claim, Report
 from treadle_server import __version__
 from treadle_server.api.endpoint import Endpoint
-from treadle_server.api.workers import LONGEST_KEY
 
 ALWAYS = ("validation-error", "store-unavailable")
 GUARDED = ("unauthorized", "forbidden", "too-many-requests")
@@ -39,7 +39,7 @@ _HEADERS: dict[str, dict[str, Any]] = {
     "claim": {
         "name": "Idempotency-Key",
         "description": "The request may be sent again under it, when its answer was lost.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[ -~]+$"},
+        "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT, "pattern": "^[ -~]+$"},
     },
 }
 """What a request may say in a header, by its operation."""

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
+from treadle.wire.runs import LINES_AT_ONCE
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.engine.commands import ReportRun
@@ -33,7 +34,7 @@ async def events_of_task(call: Call) -> Response:
 async def logs_of_task(call: Call) -> Response:
     """Give the last 1,000 lines that the task's code logged, the first one first."""
     lines = await shown_logs(call.ctx, call.task_id)
-    return answer({"items": lines, "total": len(lines), "limit": 1000, "offset": 0})
+    return answer({"items": lines, "total": len(lines), "limit": LINES_AT_ONCE, "offset": 0})
 
 
 def report(kind: str) -> Callable[[Call], Awaitable[Response]]:

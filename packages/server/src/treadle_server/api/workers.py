@@ -4,6 +4,7 @@ from hashlib import sha256
 
 from starlette.responses import Response
 
+from treadle.wire.fields import LONGEST_TEXT
 from treadle.wire.ids import WorkerId
 from treadle.wire.runs import ClaimRequest
 from treadle_server.access.checks import own_workers
@@ -20,9 +21,6 @@ from treadle_server.operations.reporting import ReportsOutline, names_of, report
 from treadle_server.operations.worker_rows import beaten_data, beats_data, plain_worker, worker_data
 from treadle_server.operations.workers import check_owner, register_worker, shown_worker, take_beat
 from treadle_server.store.read import workers as read_workers
-
-LONGEST_KEY = 255
-"""Characters of an `Idempotency-Key`."""
 
 
 async def register(call: Call) -> Response:
@@ -103,9 +101,9 @@ def claim_key(given: list[str], wanted: ClaimRequest) -> ClaimKey | None:
     if not given:
         return None
     [text, *more] = given
-    if more or not (0 < len(text) <= LONGEST_KEY and text.isascii() and text.isprintable()):
+    if more or not (0 < len(text) <= LONGEST_TEXT and text.isascii() and text.isprintable()):
         raise ValidationFailed(
-            f"Idempotency-Key: {', '.join(given)[:100]!r} is not one key of 1 to {LONGEST_KEY} printable ASCII"
+            f"Idempotency-Key: {', '.join(given)[:100]!r} is not one key of 1 to {LONGEST_TEXT} printable ASCII"
             " characters, such as a UUID"
         )
     return ClaimKey(text, sha256(wanted.model_dump_json(include={"tasks", "wait"}).encode()).digest())

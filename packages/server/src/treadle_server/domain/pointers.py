@@ -3,10 +3,8 @@
 import re
 from typing import Any
 
+from treadle.wire.fields import LONGEST_TEXT
 from treadle_server.errors import ValidationFailed
-
-MOST_KEY = 255
-"""Characters of a key."""
 
 _INDEX = re.compile("0|[1-9][0-9]*")
 """A place in a list, as RFC 6901 writes it."""
@@ -35,9 +33,10 @@ def pointed(name: str, key: str | None, content: Any) -> str | None:
             f"limits: the key {key} of {name} leads to an object or a list; let it lead to one value"
         )
     text = found if isinstance(found, str) else _number_text(found)
-    if not 0 < len(text) <= MOST_KEY:
+    if not 0 < len(text) <= LONGEST_TEXT:
         raise ValidationFailed(
-            f"limits: the key {key} of {name} leads to a text of {len(text)} characters; it may have 1 to {MOST_KEY}"
+            f"limits: the key {key} of {name} leads to a text of {len(text)} characters; it may have 1 to"
+            f" {LONGEST_TEXT}"
         )
     return text
 

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import LOGGED_TASKS
+from treadle.wire.runs import LINES_AT_ONCE
 from treadle_server.engine.hub import Batch
 from treadle_server.live.views import POSITION_SECONDS, View, ViewRows
 from treadle_server.operations.encode import dumps, logged_data
@@ -79,7 +80,7 @@ class LogsView(View):
     async def _read_on(self, connection: AsyncConnection) -> None:
         found = await logs.behind(connection, self._read)
         of_task = Counter(line.task_seq for line in found)
-        self._has_older = self._has_older or any(n == logs.MOST for n in of_task.values())
+        self._has_older = self._has_older or any(n == LINES_AT_ONCE for n in of_task.values())
         for line in found:
             self._read[line.task_seq] = max((line.run_id, line.line), self._read[line.task_seq] or (-1, -1))
             task = self._tasks[line.task_seq]

@@ -8,6 +8,7 @@ import click
 
 from treadle.cli.show import age, as_json, ask, because, brief, duration, print_json, say, say_line, told
 from treadle.cli.which import full_id
+from treadle.wire.runs import LINES_AT_ONCE
 from treadle.wire.sealed import seal_of
 from treadle.wire.status import TERMINAL
 
@@ -33,7 +34,9 @@ class _About(NamedTuple):
 @click.command()
 @click.argument("task_id", metavar="ID")
 @click.option("--traceback/--no-traceback", "is_long", default=True, help="The whole traceback of each failed run.")
-@click.option("--logs", "lines", type=click.IntRange(0, 1000), default=20, show_default=True, help="Lines at most.")
+@click.option(
+    "--logs", "lines", type=click.IntRange(0, LINES_AT_ONCE), default=20, show_default=True, help="Lines at most."
+)
 @as_json
 def task(task_id: str, *, is_long: bool, lines: int, is_json: bool) -> None:
     """Show a task: its state, what it waits for, its runs and their errors, its steps, and what its code logged last.

@@ -224,9 +224,10 @@ class Context:
         if share is not None and not 0 <= share <= 1:
             raise ValueError(f"progress is a share between 0 and 1, not {share}")
         from treadle.values import clean
+        from treadle.wire.runs import MOST_MESSAGE
 
         # Cleaned first: what is spelt out takes more room.
-        shown = None if message is None else clean(str(message))[:1000]
+        shown = None if message is None else clean(str(message))[:MOST_MESSAGE]
         self._port.progress(None if share is None else float(share), shown)
 
     def log(self, message: str, level: Level = "info") -> None:

@@ -13,12 +13,13 @@ from typing import Any
 from treadle.errors import InvalidStep
 from treadle.tasks.returned import Returned
 from treadle.values import brief
+from treadle.wire.fields import LONGEST_TEXT
 
 
 def name_of(function: Callable[..., Any]) -> str:
     """Return a function's name without its module, which is another one in a child process, and may be moved."""
     bare = _bare(function)
-    return str(getattr(bare, "__qualname__", type(bare).__qualname__))[-255:]
+    return str(getattr(bare, "__qualname__", type(bare).__qualname__))[-LONGEST_TEXT:]
 
 
 def check_function(step: str, function: object) -> None:

@@ -20,7 +20,7 @@ from treadle.tasks.endings import meant
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
 from treadle.tasks.step_calls import check_function, name_of, returned, run
 from treadle.values import brief
-from treadle.wire.fields import TEN_YEARS
+from treadle.wire.fields import LONGEST_TEXT, TEN_YEARS
 from treadle.wire.steps import MOST_STEPS
 from treadle.wire.values import fault
 
@@ -149,8 +149,10 @@ class Steps:
 
     def _check(self, name: str) -> None:
         """Raise `InvalidStep` for a name that is none, and where there are no steps."""
-        if not isinstance(name, str) or not 1 <= len(name) <= 255 or fault(name) is not None:
-            raise InvalidStep(f"name: a step has a name of 1 to 255 characters of valid Unicode, not {brief(name)}")
+        if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_TEXT or fault(name) is not None:
+            raise InvalidStep(
+                f"name: a step has a name of 1 to {LONGEST_TEXT} characters of valid Unicode, not {brief(name)}"
+            )
         if (outer := _inside.get()) is not None:
             raise InvalidStep(f"step {name!r} stands inside step {outer!r}: a step has no steps of its own")
         if self._is_async and not has_loop():

@@ -26,6 +26,9 @@ from treadle.wire.steps import Occurrence, StepItem
 from treadle.wire.tasks import TaskItem
 from treadle.wire.workers import RunRef
 
+LINES_AT_ONCE = 1000
+"""Log lines of a task that are told, and shown, at once."""
+
 MOST_MESSAGE = 1000
 """Characters of a message of progress."""
 
@@ -159,7 +162,7 @@ class LogLine(Request):
 class Logs(Request):
     """Lines that the task's code logged, in order."""
 
-    lines: list[LogLine] = Field(min_length=1, max_length=1000)
+    lines: list[LogLine] = Field(min_length=1, max_length=LINES_AT_ONCE)
 
 
 class LogItem(Model):
@@ -201,7 +204,7 @@ class Report(RunRef):
     share: Share | None = None
     message: ProgressMessage | None = None
     detail: LongText | None = None
-    lines: list[LogLine] | None = Field(default=None, max_length=1000)
+    lines: list[LogLine] | None = Field(default=None, max_length=LINES_AT_ONCE)
     code_runs: Flag = False
     """Of `failed` and `exception`: whether the code runs on, and keeps its slot until `stopped`."""
     step: Text | None = None

@@ -22,6 +22,7 @@ from treadle.errors import (
 from treadle.ids import RunKey
 from treadle.transport.retries import QuietLog
 from treadle.wire.problems import Problem
+from treadle.wire.runs import LINES_AT_ONCE
 
 log: logging.Logger = logging.getLogger("treadle.worker")
 
@@ -42,9 +43,6 @@ SOFT_DELAY = 0.2
 
 PAUSE = 1.0
 """Seconds before what the server could not take is sent again."""
-
-KEPT_LINES = 1000
-"""Log lines of a run that wait to be sent; further ones push out the oldest, and the loss is told in their place."""
 
 KEPT_CHARACTERS = 2_000_000
 """Characters of those lines: twenty of the longest were a request that no server takes, and all were lost."""
@@ -74,9 +72,9 @@ class _Soft:
         self._characters = 0
 
     def add(self, line: dict[str, Any]) -> None:
-        """Keep a line, and of those before it as many as there is room for."""
+        """Keep a line, and of those before it as many as there is room for; the loss is told in their place."""
         self._characters += len(line["message"])
-        while self.lines and (len(self.lines) == KEPT_LINES or self._characters > KEPT_CHARACTERS):
+        while self.lines and (len(self.lines) == LINES_AT_ONCE or self._characters > KEPT_CHARACTERS):
             self._characters -= len(self.lines.popleft()["message"])
             self.dropped += 1
         self.lines.append(line)

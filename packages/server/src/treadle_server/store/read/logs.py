@@ -8,14 +8,12 @@ from sqlalchemy import Select, func, select, tuple_, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.filters import TaskFilter
+from treadle.wire.runs import LINES_AT_ONCE
 from treadle.wire.status import LEASED
 from treadle_server.store.read import filters
 from treadle_server.store.read.orders import ORDERS
 from treadle_server.store.read.sources import Source
 from treadle_server.store.tables import task_logs, tasks
-
-MOST = 1000
-"""The lines of a task that an answer holds: the last ones."""
 
 MOST_CHARACTERS = 4_000_000
 """Characters of a task's lines that an answer holds; of a longer line that is the last one all."""
@@ -42,7 +40,7 @@ class LoggedTask(NamedTuple):
     job_name: str
 
 
-async def of_task(connection: AsyncConnection, task_seq: int, *, most: int = MOST) -> list[LogRow]:
+async def of_task(connection: AsyncConnection, task_seq: int, *, most: int = LINES_AT_ONCE) -> list[LogRow]:
     """Return the last `most` lines of the task, in the order in which they were logged."""
     found = await connection.execute(_last(task_seq, None, most))
     return sorted((LogRow(*row) for row in found), key=lambda line: (line.run_id, line.line))
@@ -55,7 +53,7 @@ async def behind(connection: AsyncConnection, read: Mapping[int, tuple[int, int]
     """
     if not read:
         return []
-    parts = [_last(seq, place, MOST) for seq, place in read.items()]
+    parts = [_last(seq, place, LINES_AT_ONCE) for seq, place in read.items()]
     found = await connection.execute(union_all(*parts) if len(parts) > 1 else parts[0])
     return sorted((LogRow(*row) for row in found), key=lambda line: (line.line, line.task_seq))
 
