@@ -25,8 +25,8 @@ def test_the_command_shows_what_would_go_asks_and_removes_e12(command: Command, 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--older-than", "30"], "is no age: write a number and a unit"),
-        (["--older-than", "d"], "is no age"),
+        (["--older-than", "30"], "is no duration up to ten years: write 90s"),
+        (["--older-than", "d"], "is no duration"),
         (["--status", "running"], "'running' is not one of"),
     ],
 )

@@ -45,7 +45,7 @@ def test_of_several_tokens_of_one_name_none_is_revoked_but_by_its_id(served: Ser
     assert _whoami(served, made[1]["token"]).status_code == 401
 
 
-@pytest.mark.parametrize(("given", "days"), [("30d", 30), ("48h", 2), ("2w", 14)])
+@pytest.mark.parametrize(("given", "days"), [("30d", 30), ("48h", 2), ("2w", 14), ("2d12h", 2)])
 def test_a_token_ends_after_the_duration_that_it_was_given(command: Command, given: str, days: int) -> None:
     made = command.read("token", "create", f"for-{given}", "--expires", given, "--superuser")
 
@@ -55,11 +55,12 @@ def test_a_token_ends_after_the_duration_that_it_was_given(command: Command, giv
     assert f"in {days}d" in row
 
 
-@pytest.mark.parametrize("given", ["30", "0d", "-1d", "1y", "soon", "9999w"])
+@pytest.mark.parametrize("given", ["30", "-1d", "1y", "soon", "9999w"])
 def test_a_duration_that_is_none_is_refused_and_makes_no_token_g9(command: Command, given: str) -> None:
     before = command.read("token", "list")["total"]
 
     assert "no duration" in command.refused("token", "create", "x", f"--expires={given}", code=2)
+    assert "in the past" in command.refused("token", "create", "x", "--expires=0d")
     assert command.read("token", "list")["total"] == before
 
 

@@ -1,41 +1,22 @@
 """`treadle prune`: removes ended tasks that are past their time, or says what would go."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from treadle.cli.show import as_json, ask, print_json, print_table, say
+from treadle.cli.task_options import Duration
 from treadle.wire.status import Ended
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
     from treadle.wire.prune import PruneAnswer
 
-    _Number = click.ParamType[float]
-else:
-    _Number = click.ParamType  # a generic class only in newer releases than the oldest that is allowed
-
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
-
-class Age(_Number):
-    """A duration such as 90s, 12h, 30d or 8w; in seconds."""
-
-    name = "age"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds. Fails with how it is to be written."""
-        found = re.fullmatch(r"(\d{1,9})([smhdw])", str(value).strip())
-        if found is None:
-            self.fail(f"{value!r} is no age: write a number and a unit, such as 90s, 30m, 12h, 30d or 8w", param, ctx)
-        return float(found[1]) * UNITS[found[2]]
-
 
 @click.command()
-@click.option("--older-than", type=Age(), metavar="AGE", help="Ended longer ago than this, such as 30d.")
+@click.option("--older-than", type=Duration(), metavar="AGE", help="Ended longer ago than this, such as 30d.")
 @click.option(
     "--status",
     "statuses",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
-from treadle.wire.fields import Instant
+from treadle.filters.ranges import seconds_of
+from treadle.wire.fields import TEN_YEARS, Instant
 from treadle.wire.options import OPTIONS, Option, TaskOptions, TaskTimes, TaskTraits
 from treadle.wire.reasons import reason
 from treadle.wire.values import TOO_DEEP
@@ -34,6 +35,24 @@ class _Time(click.DateTime):
 
 TIME = _Time(["%Y-%m-%dT%H:%M:%S%z"])
 """How a flag's instant is written."""
+
+if TYPE_CHECKING:
+    _Seconds = click.ParamType[float]
+else:
+    _Seconds = click.ParamType  # a generic class only in newer releases than the oldest that is allowed
+
+
+class Duration(_Seconds):
+    """A duration as filters write one, such as 90s, 12h, 1h30m or 30d; in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds; fail for what is none, and for more than ten years."""
+        seconds = seconds_of(str(value))
+        if seconds is None or seconds > TEN_YEARS:
+            self.fail(f"{value!r} is no duration up to ten years: write 90s, 45m, 12h, 30d or 2w", param, ctx)
+        return seconds
 
 
 def flag_of(name: str) -> str:
@@ -177,4 +196,4 @@ def pair(argument: str, form: str) -> tuple[str, str]:
     return name, value
 
 
-__all__ = ["each_once", "flag_of", "named", "options_of", "pair", "parsed", "task_times", "task_traits"]
+__all__ = ["Duration", "each_once", "flag_of", "named", "options_of", "pair", "parsed", "task_times", "task_traits"]
