@@ -15,33 +15,33 @@ from treadle_tui.core.verbs.commands import read_command
 from treadle_tui.core.verbs.key_table import key_table
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.scopes import SCOPE_TITLES, Scope
-from treadle_tui.screens.attention import AlertGrid, Attention
+from treadle_tui.screens.attention import Attention
 from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.detail import Detail
-from treadle_tui.screens.events import EventGrid, Events
-from treadle_tui.screens.failures import FailureGrid, Failures
-from treadle_tui.screens.flow import Flow, FlowGrid
+from treadle_tui.screens.events import Events
+from treadle_tui.screens.failures import Failures
+from treadle_tui.screens.flow import Flow
 from treadle_tui.screens.help import help_lines
-from treadle_tui.screens.limits import LimitGrid, Limits
-from treadle_tui.screens.logs import LogGrid, Logs
+from treadle_tui.screens.limits import Limits
+from treadle_tui.screens.logs import Logs
 from treadle_tui.screens.main import Main
-from treadle_tui.screens.schedules import ScheduleGrid, Schedules
-from treadle_tui.screens.targets import TargetGrid, Targets
+from treadle_tui.screens.schedules import Schedules
+from treadle_tui.screens.targets import Targets
 from treadle_tui.screens.workers import Workers
-from treadle_tui.widgets.grid import QueueGrid, TaskGrid, WorkerGrid
+from treadle_tui.widgets.grid import QueueGrid, TaskGrid, grid_of
 
 WHERE = {
-    "flow": (FlowGrid, Flow),
+    "flow": (grid_of("flow"), Flow),
     "queues": (QueueGrid, Main),
     "tasks": (TaskGrid, Main),
-    "workers": (WorkerGrid, Workers),
-    "targets": (TargetGrid, Targets),
-    "limits": (LimitGrid, Limits),
-    "schedules": (ScheduleGrid, Schedules),
-    "failures": (FailureGrid, Failures),
-    "events": (EventGrid, Events),
-    "attention": (AlertGrid, Attention),
-    "logs": (LogGrid, Logs),
+    "workers": (grid_of("workers"), Workers),
+    "targets": (grid_of("targets"), Targets),
+    "limits": (grid_of("limits"), Limits),
+    "schedules": (grid_of("schedules"), Schedules),
+    "failures": (grid_of("failures"), Failures),
+    "events": (grid_of("events"), Events),
+    "attention": (grid_of("attention"), Attention),
+    "logs": (grid_of("logs"), Logs),
     "detail": (Detail, Detail),
     "everywhere": (BaseScreen, BaseScreen),
 }

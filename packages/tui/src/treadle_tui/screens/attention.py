@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from treadle.wire.frames import Topic
-from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.attention import Alert
 from treadle_tui.core.state.model import Dirty
@@ -14,17 +13,9 @@ from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.alert_columns import ALERT_COLUMNS
 from treadle_tui.core.views.empty_states import no_alerts
 from treadle_tui.screens.list_screen import ListScreen
-from treadle_tui.widgets.grid import Grid
 
 ALERT_TOPICS: tuple[Topic, ...] = ("counts", "jobs", "workers", "targets", "schedules", "failures")
 """What alerts are made of."""
-
-
-class AlertGrid(Grid):
-    """What wants a look."""
-
-    SCOPE: Scope = "attention"
-    BINDINGS = bindings("attention")
 
 
 class Attention(ListScreen[Alert]):
@@ -32,7 +23,6 @@ class Attention(ListScreen[Alert]):
 
     SCOPE: ClassVar[Scope] = "attention"
     COLUMNS = ALERT_COLUMNS
-    GRID = AlertGrid
     EXPORTS: ClassVar[str] = "alerts"
     WATCHES: ClassVar[Dirty] = Dirty.ALL & ~(Dirty.TASKS | Dirty.TASK | Dirty.EVENTS)
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from treadle.errors import ConnectionFailed, ProblemError
-from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.events import KEPT, EventRow
 from treadle_tui.core.state.model import Dirty
@@ -17,19 +16,11 @@ from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
 
 
-class EventGrid(Grid):
-    """The events."""
-
-    SCOPE: Scope = "events"
-    BINDINGS = bindings("events")
-
-
 class Events(ListScreen[EventRow]):
     """Follows the stream while it is open: the cursor stays with the newest until it is moved."""
 
     SCOPE: ClassVar[Scope] = "events"
     COLUMNS = EVENT_COLUMNS
-    GRID = EventGrid
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.EVENTS
 

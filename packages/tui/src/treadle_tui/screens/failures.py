@@ -6,7 +6,6 @@ from typing import ClassVar
 from treadle.filters import ordered
 from treadle.wire.filters import TaskFilter
 from treadle.wire.status import WAITING, Status
-from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.format import counted
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.failures import FailureRow
@@ -16,14 +15,6 @@ from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_failures
 from treadle_tui.core.views.failure_columns import FAILURE_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
-from treadle_tui.widgets.grid import Grid
-
-
-class FailureGrid(Grid):
-    """The groups."""
-
-    SCOPE: Scope = "failures"
-    BINDINGS = bindings("failures")
 
 
 class Failures(ListScreen[FailureRow]):
@@ -31,7 +22,6 @@ class Failures(ListScreen[FailureRow]):
 
     SCOPE: ClassVar[Scope] = "failures"
     COLUMNS = FAILURE_COLUMNS
-    GRID = FailureGrid
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.FAILURES
 

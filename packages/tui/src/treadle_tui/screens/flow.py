@@ -9,7 +9,6 @@ from treadle.wire.filters import TaskFilter
 from treadle.wire.flows import FlowView
 from treadle.wire.status import Status
 from treadle.wire.transitions import ADMITS
-from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Spans, clean
 from treadle_tui.core.state.flow import FlowLines, FlowRow, flow_lines
 from treadle_tui.core.state.model import Dirty
@@ -20,7 +19,6 @@ from treadle_tui.core.views.empty_states import no_flow
 from treadle_tui.core.views.flow_columns import FLOW_COLUMNS, flow_foot, flow_title
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.list_screen import ListScreen
-from treadle_tui.widgets.grid import Grid
 
 RERUN: tuple[TaskFilter, ...] = (
     TaskFilter(status=[Status.FAILED]),
@@ -29,19 +27,11 @@ RERUN: tuple[TaskFilter, ...] = (
 """What `rerun failed` means: first what failed, for what was cancelled with it waits for that."""
 
 
-class FlowGrid(Grid):
-    """The tree."""
-
-    SCOPE: Scope = "flow"
-    BINDINGS = bindings("flow")
-
-
 class Flow(ListScreen[FlowRow]):
     """Follows the flow for as long as it is in front; verbs mean all of its tasks that they are for."""
 
     SCOPE: ClassVar[Scope] = "flow"
     COLUMNS = FLOW_COLUMNS
-    GRID = FlowGrid
     EXPORTS: ClassVar[str] = "tasks"
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES
 

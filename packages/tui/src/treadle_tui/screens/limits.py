@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.format import total
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.live.subscriptions import Want
@@ -14,14 +13,6 @@ from treadle_tui.core.views.empty_states import no_limits
 from treadle_tui.core.views.limit_columns import LIMIT_COLUMNS
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.list_screen import ListScreen
-from treadle_tui.widgets.grid import Grid
-
-
-class LimitGrid(Grid):
-    """The limits."""
-
-    SCOPE: Scope = "limits"
-    BINDINGS = bindings("limits")
 
 
 class Limits(ListScreen[LimitRow]):
@@ -29,7 +20,6 @@ class Limits(ListScreen[LimitRow]):
 
     SCOPE: ClassVar[Scope] = "limits"
     COLUMNS = LIMIT_COLUMNS
-    GRID = LimitGrid
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.LIMITS
 

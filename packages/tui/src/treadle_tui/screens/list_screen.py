@@ -25,7 +25,7 @@ from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.export import ExportRequest
 from treadle_tui.widgets.filter_line import FilterLine
-from treadle_tui.widgets.grid import Grid
+from treadle_tui.widgets.grid import Grid, grid_of
 from treadle_tui.widgets.styled_text import StyledText
 
 
@@ -44,7 +44,6 @@ class ListScreen(BaseScreen, Generic[Row]):
 
     SCOPE: ClassVar[Scope]
     COLUMNS: ClassVar[Sequence[Column[Any]]]
-    GRID: ClassVar[type[Grid]]
     EXPORTS: ClassVar[str] = ""
     """What its rows are called in a file, where that is not the scope's name."""
     FILTERS: ClassVar[bool] = False
@@ -65,7 +64,7 @@ class ListScreen(BaseScreen, Generic[Row]):
         self.filter_text = ""
         self._fetched: list[TaskItem] = []
         self.pane: Pane[Row] = Pane(self.COLUMNS, ctx.cell_context, empty=self.empty)
-        self.grid = self.GRID(self.pane, id="list")
+        self.grid = grid_of(self.SCOPE)(self.pane, id="list")
         self._filter_line = self.make_filter_line() if self.FILTERS else None
         self._notice = StyledText(id="notice-line")
 

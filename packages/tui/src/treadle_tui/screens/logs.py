@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from treadle import filters
 from treadle.wire.frames import LOGGED_TASKS, Window
-from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.format import counted
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.live.subscriptions import Want
@@ -20,19 +19,11 @@ from treadle_tui.widgets.filter_line import FilterLine
 from treadle_tui.widgets.grid import Grid
 
 
-class LogGrid(Grid):
-    """The lines."""
-
-    SCOPE: Scope = "logs"
-    BINDINGS = bindings("logs")
-
-
 class Logs(ListScreen[LogRow]):
     """Watched while it is open; the cursor stays with the newest line until it is moved."""
 
     SCOPE: ClassVar[Scope] = "logs"
     COLUMNS = LOG_COLUMNS
-    GRID = LogGrid
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.LOGS
 

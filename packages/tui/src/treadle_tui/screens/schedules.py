@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.format import total
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.model import Dirty
@@ -13,14 +12,6 @@ from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_schedules
 from treadle_tui.core.views.schedule_columns import SCHEDULE_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
-from treadle_tui.widgets.grid import Grid
-
-
-class ScheduleGrid(Grid):
-    """The schedules."""
-
-    SCOPE: Scope = "schedules"
-    BINDINGS = bindings("schedules")
 
 
 class Schedules(ListScreen[ScheduleRow]):
@@ -28,7 +19,6 @@ class Schedules(ListScreen[ScheduleRow]):
 
     SCOPE: ClassVar[Scope] = "schedules"
     COLUMNS = SCHEDULE_COLUMNS
-    GRID = ScheduleGrid
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.SCHEDULES
 

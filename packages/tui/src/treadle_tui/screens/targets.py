@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.format import counted, total
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.model import Dirty
@@ -12,14 +11,6 @@ from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_targets
 from treadle_tui.core.views.target_columns import TARGET_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
-from treadle_tui.widgets.grid import Grid
-
-
-class TargetGrid(Grid):
-    """The targets."""
-
-    SCOPE: Scope = "targets"
-    BINDINGS = bindings("targets")
 
 
 class Targets(ListScreen[TargetRow]):
@@ -27,7 +18,6 @@ class Targets(ListScreen[TargetRow]):
 
     SCOPE: ClassVar[Scope] = "targets"
     COLUMNS = TARGET_COLUMNS
-    GRID = TargetGrid
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.TARGETS | Dirty.WORKERS
 

@@ -12,7 +12,6 @@ from treadle_tui.core.views.empty_states import no_workers
 from treadle_tui.core.views.status_bar import UNKNOWN
 from treadle_tui.core.views.worker_columns import WORKER_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
-from treadle_tui.widgets.grid import WorkerGrid
 
 _SEVERITY = {"lost": 0, "late": 1, "away": 1, "draining": 2, "busy": 3, "online": 4}
 
@@ -22,7 +21,6 @@ class Workers(ListScreen[WorkerRow]):
 
     SCOPE: ClassVar[Scope] = "workers"
     COLUMNS = WORKER_COLUMNS
-    GRID = WorkerGrid
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS
 
     def empty(self) -> Sequence[Spans]:

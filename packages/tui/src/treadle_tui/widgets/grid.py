@@ -1,6 +1,7 @@
 """A windowed grid: draws only the visible lines, and keeps the highlighted row in its place on the screen."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from rich.style import Style
@@ -220,8 +221,11 @@ class TaskGrid(Grid):
     BINDINGS = bindings("tasks")
 
 
-class WorkerGrid(Grid):
-    """The workers."""
+@cache
+def grid_of(scope: Scope) -> type[Grid]:
+    """Return the grid with the keys of a list that fills a screen."""
 
-    SCOPE: Scope = "workers"
-    BINDINGS = bindings("workers")
+    class ListGrid(Grid):
+        BINDINGS = bindings(scope)
+
+    return ListGrid
