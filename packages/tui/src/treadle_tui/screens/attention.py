@@ -33,7 +33,7 @@ class Attention(ListScreen[Alert]):
     def update_rows(self) -> None:
         """Show what there is."""
         found = self.ctx.model.alerts()
-        self.pane.rows.update([alert.id for alert in found], {alert.id: alert for alert in found})
+        self.show_rows(found)
         bad = sum(alert.severity == "bad" for alert in found)
         count = f"  {len(found):,}, {bad:,} bad" if found else ""
         self.grid.set_titles(

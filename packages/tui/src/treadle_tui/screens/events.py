@@ -12,11 +12,10 @@ from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_events
 from treadle_tui.core.views.event_columns import EVENT_COLUMNS
 from treadle_tui.screen_context import ScreenContext
-from treadle_tui.screens.list_screen import ListScreen
-from treadle_tui.widgets.grid import Grid
+from treadle_tui.screens.following import FollowingScreen
 
 
-class Events(ListScreen[EventRow]):
+class Events(FollowingScreen[EventRow]):
     """Follows the stream while it is open: the cursor stays with the newest until it is moved."""
 
     SCOPE: ClassVar[Scope] = "events"
@@ -28,8 +27,6 @@ class Events(ListScreen[EventRow]):
         super().__init__(ctx, start_at=start_at)
         self._shown: deque[EventRow] = deque(maxlen=KEPT)
         self._looked = 0
-        self._follows = True
-        self._is_frozen = False
         self._asked: object = None
 
     def empty(self) -> Sequence[Spans]:
@@ -45,11 +42,6 @@ class Events(ListScreen[EventRow]):
             self._asked = link.hello
             self.run_worker(self._listen())
         super().draw(dirty)
-
-    def draw_ages(self) -> None:
-        """Only the notice changes with time."""
-        self.show_notice()
-        self._set_titles()
 
     async def _listen(self) -> None:
         model, feed = self.ctx.model, self.ctx.feed
@@ -78,14 +70,10 @@ class Events(ListScreen[EventRow]):
 
     def update_rows(self) -> None:
         """Show what is new and the filter means; nothing while the list is frozen."""
-        if not self._is_frozen or not self._looked:
+        if not self.is_frozen or not self._looked:
             self._take_new()
-            if self._follows:
-                self.pane.rows.pinned = False
-            rows = {row.id: row for row in reversed(self._shown)}
-            self.pane.rows.update(list(rows), rows)
-            self.pane.rows.pinned = True
-        self._set_titles()
+            self.show_newest(list(reversed(self._shown)))
+        self.set_titles()
 
     def _take_new(self) -> None:
         events = self.ctx.model.events
@@ -106,35 +94,20 @@ class Events(ListScreen[EventRow]):
             # The filter could not be read: everything that was shown comes back.
             self.draw(self.WATCHES)
 
-    def _set_titles(self) -> None:
+    def set_titles(self) -> None:
+        """Tell how many there are, and what has come since the list stands still."""
         events = self.ctx.model.events
         title = [Span("6 Events", "title"), Span(f"  {len(self._shown):,}", "dim")]
         if self.filter_text:
             title.append(Span(f" of {len(events.rows):,}", "dim"))
         waiting = events.taken - self._looked
-        if self._is_frozen:
+        if self.is_frozen:
             title.append(Span(f"   frozen, {waiting:,} came since (z)", "hold"))
-        elif not self._follows:
+        elif not self.follows:
             title.append(Span("   F follow", "dim"))
-        how = "frozen" if self._is_frozen else "follows the newest" if self._follows else "stays with the row"
-        self.grid.set_titles(tuple(title), (Span(f"{how}   the last {KEPT:,} are kept", "dim"),))
+        self.grid.set_titles(tuple(title), (Span(f"{self.how}   the last {KEPT:,} are kept", "dim"),))
 
     # What the reader does.
-
-    def on_grid_moved(self, event: Grid.Moved) -> None:
-        """In the first row the cursor follows what comes; elsewhere it stays with its row."""
-        self._follows = self.pane.rows.index == 0
-        self._set_titles()
-
-    def act_follow(self) -> None:
-        """Go to the newest event, and stay there."""
-        self._is_frozen, self._follows = False, True
-        self.draw(self.WATCHES)
-
-    def act_freeze(self) -> None:
-        """Let the list stand still, or go on."""
-        self._is_frozen = not self._is_frozen
-        self.draw(self.WATCHES)
 
     def copied(self) -> str | None:
         """Return what the event is about."""

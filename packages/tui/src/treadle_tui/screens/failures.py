@@ -32,7 +32,7 @@ class Failures(ListScreen[FailureRow]):
     def update_rows(self) -> None:
         """Show the groups that the filter means."""
         rows = self.ctx.model.failure_rows(self.wanted)
-        self.pane.rows.update([row.item.id for row in rows], {row.item.id: row for row in rows})
+        self.show_rows(rows)
         failed, retrying = (sum(getattr(row.item, name) for row in rows) for name in ("failed", "retrying"))
         capped = "  of the last 10,000 runs that failed" if self.ctx.model.failures.total_is_capped else ""
         groups, tasks = counted(len(rows), "group"), counted(failed, "task")

@@ -76,8 +76,7 @@ class Flow(ListScreen[FlowRow]):
         if view is not None and not (view is self._drawn[0] and self._drawn[1] == int(now.timestamp())):
             self._drawn = view, int(now.timestamp())
             self._lines = flow_lines(view, now, self._reader.usual())
-        rows = self._lines.rows
-        self.pane.rows.update([row.id for row in rows], {row.id: row for row in rows})
+        self.show_rows(self._lines.rows)
         foot = flow_foot(view, self._lines, refusal=self._refusal, read_only=self.ctx.executor.read_only)
         self.grid.set_titles(flow_title(view, self.ctx.glyphs), foot)
 

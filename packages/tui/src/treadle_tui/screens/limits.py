@@ -44,7 +44,7 @@ class Limits(ListScreen[LimitRow]):
         """Show the limits that the filter means."""
         table, now = self.ctx.model.limits, self.ctx.model.now()
         rows = limit_rows(table.rows.values(), self.wanted, self._folded)
-        self.pane.rows.update([row.id for row in rows], {row.id: row for row in rows})
+        self.show_rows(rows)
         limits = [row for row in rows if not row.is_beneath]
         full = sum(row.state(now) == "full" for row in limits)
         waiting = sum(row.waiting for row in limits)

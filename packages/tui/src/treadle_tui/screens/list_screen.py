@@ -29,14 +29,18 @@ from treadle_tui.widgets.grid import Grid, grid_of
 from treadle_tui.widgets.styled_text import StyledText
 
 
-class ExportedRow(Protocol):
-    """A row that can be written to a file."""
+class ListedRow(Protocol):
+    """A row that is told from the others, and can be written to a file."""
+
+    @property
+    def id(self) -> str:
+        """What tells it from the others."""
 
     def exported(self) -> dict[str, Any]:
         """Return what is written of it."""
 
 
-Row = TypeVar("Row", bound=ExportedRow)
+Row = TypeVar("Row", bound=ListedRow)
 
 
 class ListScreen(BaseScreen, Generic[Row]):
@@ -87,6 +91,10 @@ class ListScreen(BaseScreen, Generic[Row]):
         return None
 
     # Shared by all of them.
+
+    def show_rows(self, rows: Sequence[Row]) -> None:
+        """Give the pane its rows, in their order."""
+        self.pane.rows.update([row.id for row in rows], {row.id: row for row in rows})
 
     def body(self) -> ComposeResult:
         """Yield the pane, and the line beneath it."""

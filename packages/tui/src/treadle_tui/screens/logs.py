@@ -14,12 +14,11 @@ from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_logs
 from treadle_tui.core.views.log_columns import LOG_COLUMNS
 from treadle_tui.screen_context import ScreenContext
-from treadle_tui.screens.list_screen import ListScreen
+from treadle_tui.screens.following import FollowingScreen
 from treadle_tui.widgets.filter_line import FilterLine
-from treadle_tui.widgets.grid import Grid
 
 
-class Logs(ListScreen[LogRow]):
+class Logs(FollowingScreen[LogRow]):
     """Watched while it is open; the cursor stays with the newest line until it is moved."""
 
     SCOPE: ClassVar[Scope] = "logs"
@@ -35,8 +34,6 @@ class Logs(ListScreen[LogRow]):
         self._lines: list[LogRow] = []
         self._merged: object = None
         """The table's rows of which the lines are."""
-        self._follows = True
-        self._is_frozen = False
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
@@ -57,35 +54,26 @@ class Logs(ListScreen[LogRow]):
 
     # The lines.
 
-    def draw_ages(self) -> None:
-        """Tell how old what is shown is, and what was done; lines have no ages."""
-        self.show_notice()
-        self._set_titles()
-
     def update_rows(self) -> None:
         """Show the lines that the text is in; the same ones while the list is frozen."""
-        if not self._is_frozen:
+        if not self.is_frozen:
             rows, text = self.ctx.model.logs.rows, self.filter_text
             if rows is not self._merged:
                 self._merged, self._lines = rows, newest_first(rows.values())
-            shown = [row for row in self._lines if not text or row.has(text)]
-            if self._follows:
-                self.pane.rows.pinned = False
-            self.pane.rows.update([row.id for row in shown], {row.id: row for row in shown})
-            self.pane.rows.pinned = True
-        self._set_titles()
+            self.show_newest([row for row in self._lines if not text or row.has(text)])
+        self.set_titles()
 
-    def _set_titles(self) -> None:
+    def set_titles(self) -> None:
+        """Tell whose lines these are, and how many of all."""
         table = self.ctx.model.logs
         whose = clean(self._whose or "all tasks", limit=60, ascii_only=self.ctx.glyphs.ascii_only)
         number = len({row.task_id for row in self._lines})
         tasks = f"  {counted(number, 'task')}"
         more = f", of the {LOGGED_TASKS} that run or changed last" if table.is_partial else ""
         title = (Span("Logs", "title"), Span(f"  {whose}", "bold"), Span(f"{tasks}{more}", "dim"))
-        how = "frozen" if self._is_frozen else "follows the newest" if self._follows else "stays with the row"
         older = ", older ones are left out" if table.total_is_capped else ""
         count = f"   {self.pane.rows.total:,} of {len(self._lines):,} lines{older}"
-        self.grid.set_titles(self.ctx.aged(title, "logs"), (Span(f"{how}{count}", "dim"),))
+        self.grid.set_titles(self.ctx.aged(title, "logs"), (Span(f"{self.how}{count}", "dim"),))
 
     def narrow(self, text: str) -> None:
         """Show the lines that a text is in."""
@@ -94,26 +82,11 @@ class Logs(ListScreen[LogRow]):
             self._filter_line.put(self.filter_text)
         self.pane.rows.reset()
         self.pane.fold()
-        self._follows = True
+        self.follows = True
         super().draw(self.WATCHES)
         self.grid.focus()
 
     # What the reader does.
-
-    def on_grid_moved(self, event: Grid.Moved) -> None:
-        """In the first row the cursor follows what comes; elsewhere it stays with its line."""
-        self._follows = self.pane.rows.index == 0
-        self._set_titles()
-
-    def act_follow(self) -> None:
-        """Go to the newest line, and stay there."""
-        self._is_frozen, self._follows = False, True
-        super().draw(self.WATCHES)
-
-    def act_freeze(self) -> None:
-        """Let the list stand still, or go on."""
-        self._is_frozen = not self._is_frozen
-        super().draw(self.WATCHES)
 
     def act_back(self) -> None:
         """Take the text away, or go back to the list."""

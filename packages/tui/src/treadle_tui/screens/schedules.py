@@ -30,7 +30,7 @@ class Schedules(ListScreen[ScheduleRow]):
         """Show the schedules that the filter means."""
         model = self.ctx.model
         rows = model.schedule_rows(self.wanted)
-        self.pane.rows.update([row.item.id for row in rows], {row.item.id: row for row in rows})
+        self.show_rows(rows)
         now = model.now()
         states = [row.state(now) for row in rows]
         table = model.schedules

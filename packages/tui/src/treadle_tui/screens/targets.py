@@ -29,7 +29,7 @@ class Targets(ListScreen[TargetRow]):
         """Show the targets that the filter means."""
         table = self.ctx.model.targets
         rows = self.ctx.model.target_rows(self.wanted)
-        self.pane.rows.update([row.item.id for row in rows], {row.item.id: row for row in rows})
+        self.show_rows(rows)
         held = sum(row.item.held for row in rows)
         waiting = sum(row.item.waiting for row in rows)
         of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""

@@ -29,9 +29,9 @@ class Workers(ListScreen[WorkerRow]):
 
     def update_rows(self) -> None:
         """Show the workers as they are now."""
-        rows = self.ctx.model.worker_rows()
-        ordered = sorted(rows.values(), key=lambda row: (_SEVERITY[row.health], row.name))
-        self.pane.rows.update([row.id for row in ordered], rows)
+        rows = self.ctx.model.worker_rows().values()
+        ordered = sorted(rows, key=lambda row: (_SEVERITY[row.health], row.name))
+        self.show_rows(ordered)
         serving = f"{sum(row.serves for row in ordered):,}" if self.ctx.model.link.live else UNKNOWN
         counts = f"  {serving} of {len(ordered):,} serve"
         self.grid.set_titles(

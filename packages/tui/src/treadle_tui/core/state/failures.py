@@ -2,21 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from treadle.wire.failures import FailureGroup
 from treadle.wire.filters import TaskFilter
+from treadle_tui.core.state.tables import ItemRow
 
 
 @dataclass(frozen=True, slots=True)
-class FailureRow:
+class FailureRow(ItemRow[FailureGroup]):
     """A group's line."""
-
-    item: FailureGroup
-
-    def exported(self) -> dict[str, Any]:
-        """Return what is written of it to a file."""
-        return self.item.model_dump(mode="json")
 
 
 def failure_rows(items: Iterable[FailureGroup], wanted: TaskFilter) -> list[FailureRow]:

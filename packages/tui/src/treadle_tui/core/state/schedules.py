@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from treadle.wire.filters import TaskFilter
 from treadle.wire.schedules import ScheduleItem
@@ -11,20 +10,15 @@ from treadle.wire.status import OPEN
 from treadle.wire.tags import has
 from treadle_tui.core.draw.format import age, since
 from treadle_tui.core.draw.glyphs import ScheduleState
+from treadle_tui.core.state.tables import ItemRow
 
 LATE_SECONDS = 60.0
 """How long ago a tick may have been without a task before someone should know."""
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleRow:
+class ScheduleRow(ItemRow[ScheduleItem]):
     """A schedule's line."""
-
-    item: ScheduleItem
-
-    def exported(self) -> dict[str, Any]:
-        """Return what is written of it to a file."""
-        return self.item.model_dump(mode="json")
 
     @property
     def has_open_task(self) -> bool:

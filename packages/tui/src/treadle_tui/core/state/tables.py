@@ -1,13 +1,35 @@
 """A topic's rows, kept equal to the server's by its snapshots and deltas."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from treadle.wire.failures import FailureGroup
 from treadle.wire.frames import MOST_SHOWN, Topic
+from treadle.wire.schedules import ScheduleItem
+from treadle.wire.targets import TargetItem
 
 Row = TypeVar("Row")
 
 Push = Mapping[str, Any]
+
+Item = TypeVar("Item", FailureGroup, ScheduleItem, TargetItem)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow(Generic[Item]):
+    """A line of a list that is about one item of the server's."""
+
+    item: Item
+
+    @property
+    def id(self) -> str:
+        """What tells it from the others."""
+        return self.item.id
+
+    def exported(self) -> dict[str, Any]:
+        """Return what is written of it to a file."""
+        return self.item.model_dump(mode="json")
 
 
 class Table(Generic[Row]):

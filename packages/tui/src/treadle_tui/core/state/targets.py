@@ -3,23 +3,17 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from treadle.wire.filters import TaskFilter
 from treadle.wire.targets import TargetHolder, TargetItem
 from treadle_tui.core.draw.format import age, number, since
 from treadle_tui.core.draw.glyphs import TargetState
+from treadle_tui.core.state.tables import ItemRow
 
 
 @dataclass(frozen=True, slots=True)
-class TargetRow:
+class TargetRow(ItemRow[TargetItem]):
     """A target's line."""
-
-    item: TargetItem
-
-    def exported(self) -> dict[str, Any]:
-        """Return what is written of it to a file."""
-        return self.item.model_dump(mode="json")
 
     @property
     def holder(self) -> TargetHolder | None:
