@@ -1,11 +1,13 @@
 """A flow: tasks that take each other's results as arguments, put together before any of them is submitted."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
+from treadle.client.blocking import block
 from treadle.client.bound import Bound
+from treadle.client.current import current_client
 from treadle.client.handle import TaskHandle
 from treadle.client.items import common_room
 from treadle.client.options import Options
@@ -119,7 +121,7 @@ class Flow:
         submitted again after an error it goes on where it was. `client` is the `current_client` unless it is given.
         Raises as `Client.submit_many`.
         """
-        self._client = client = client or self._client or _current()
+        self._client = client = client or self._client or current_client()
         room = client.room or (common_room([node.bound for node in self._nodes]) if self._nodes else None)
         new = [node for node in self._nodes if node.handle is None]
         while portion := _portion(new):
@@ -130,8 +132,8 @@ class Flow:
 
     def submit_sync(self, client: "Client | None" = None) -> None:
         """Do as `submit`, and block; `client` may be that of a `SyncClient`. Raises as `submit`, and `WouldBlock`."""
-        client = client or self._client or _current()
-        _block(client, self.submit(client))
+        client = client or self._client or current_client()
+        block(client, self.submit(client))
 
     def handle(self, node: R) -> TaskHandle[R]:
         """Return the handle of a node's task; raises `InvalidArguments` when it was not submitted."""
@@ -154,7 +156,7 @@ class Flow:
     def result_sync(self, node: R, timeout: float | timedelta | None = None) -> R:
         """Do as `result`, and block for up to `timeout` (None: for ever). Raises as it, and `WouldBlock`."""
         handle = self.handle(node)
-        return _block(handle.client, handle.result(timeout))
+        return block(handle.client, handle.result(timeout))
 
     async def completed(self) -> AsyncIterator[Any]:
         """Go through the nodes as their tasks end, however they end; `result` gives or raises what each came to.
@@ -184,7 +186,7 @@ class Flow:
         async def following() -> Any:
             return await anext(nodes, None)
 
-        while (node := _block(client, following())) is not None:
+        while (node := block(client, following())) is not None:
             yield node
 
     async def get(self) -> FlowView:
@@ -270,15 +272,3 @@ def _portion(nodes: Sequence[Node]) -> Sequence[Node]:
         if i == MOST_OF_REQUEST or (i and waits > MOST_DEPENDENCIES):
             return nodes[:i]
     return nodes
-
-
-def _current() -> "Client":
-    from treadle.client.current import current_client
-
-    return current_client()
-
-
-def _block(client: "Client", work: Coroutine[Any, Any, R]) -> R:
-    from treadle.client.blocking import block
-
-    return block(client, work)
