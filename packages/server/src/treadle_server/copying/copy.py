@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import URL, Table
 
 from treadle_server.copying.contents import TABLES, Row
-from treadle_server.copying.databases import DestinationDatabase, SourceDatabase
+from treadle_server.copying.databases import SAME, DestinationDatabase, SourceDatabase
 from treadle_server.copying.digest import Digest, json_places
 from treadle_server.copying.postgres import PostgresDatabase, postgres_destination, postgres_source, refresh
 from treadle_server.copying.sqlite import sqlite_destination, sqlite_source
@@ -117,4 +117,4 @@ def _check_apart(one: URL, other: URL) -> None:
         one.get_backend_name() == other.get_backend_name() == "sqlite"
         and file_of(one).resolve() == file_of(other).resolve()
     ):
-        raise ValidationFailed("FROM and TO are the same database: name another one to copy to")
+        raise ValidationFailed(SAME)

@@ -7,6 +7,9 @@ from sqlalchemy import Table
 
 from treadle_server.copying.contents import Row
 
+SAME = "FROM and TO are the same database: name another one to copy to"
+"""Why nothing is copied where one address leads to where the other one does."""
+
 
 class SourceDatabase(Protocol):
     """A database that is open, and that no server uses meanwhile."""

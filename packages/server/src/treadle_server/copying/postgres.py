@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.copying.contents import Row, batched, check_empty, count_of, rows_of
+from treadle_server.copying.databases import SAME
 from treadle_server.errors import ValidationFailed
 from treadle_server.services.leader import LOCK as LEADER
 from treadle_server.store.connections import postgres_engine, shown
@@ -138,7 +139,7 @@ async def _alone(url: URL, *, source: PostgresDatabase | None = None) -> AsyncIt
             for setting in _BEGIN:
                 await connection.execute(text(setting))
             if source is not None and await source.which() == await PostgresDatabase(connection).which():
-                raise ValidationFailed("FROM and TO are the same database: name another one to copy to")
+                raise ValidationFailed(SAME)
             await _check_servers(connection, url)
             try:
                 await connection.execute(text(f"SELECT pg_advisory_xact_lock({WRITER})"))
