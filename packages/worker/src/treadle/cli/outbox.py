@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from treadle.cli.show import age, as_json, print_json, print_table, say, say_result
+from treadle.wire.log_lines import FORMAT
 from treadle.wire.shown import CleanFormatter
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def outbox(
         _once(asyncio.run(Relay(url, table=found, batch=batch).run_once()))
         return
     handler = logging.StreamHandler()
-    handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(CleanFormatter(FORMAT))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     asyncio.run(Relay(url, table=found, batch=batch, interval=interval).run_with_signals())
 
