@@ -20,7 +20,7 @@ from treadle.wire.fields import MOST_WEIGHT
 from treadle.worker.config import Lifespan
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Leases
-from treadle.worker.reports import ENDS, Answer, ReportData, Reporter, name_of
+from treadle.worker.reports import ENDS, Answer, ReportData, Reporter, is_untaken, name_of
 from treadle.worker.runner import Runner
 from treadle.worker.watchdog import Watchdog
 
@@ -199,7 +199,7 @@ class Executor:
         key: RunKey = (report["task_id"], report["run_id"])
         held = self._leases.held.get(key)
         status, is_end = answer["status"], report["kind"] in ENDS
-        if status in {413, 422} and report["kind"] not in {"stopped", "exception"}:
+        if is_untaken(report, answer):
             log.error("task %s: its %s was refused: %s", key[0], name_of(report), answer.get("detail"))
             if is_end:
                 ref = {"task_id": key[0], "run_id": key[1]}

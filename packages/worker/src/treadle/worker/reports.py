@@ -49,6 +49,12 @@ KEPT_CHARACTERS = 2_000_000
 
 ENDS = frozenset({"completed", "failed", "exception", "paused", "suspended", "stopped"})
 
+
+def is_untaken(report: ReportData, answer: Answer) -> bool:
+    """Return whether the server refuses the report for what is in it, so that the run's end is to be told otherwise."""
+    return answer["status"] in {413, 422} and report["kind"] not in {"stopped", "exception"}
+
+
 _WITH_START = frozenset({"completed", "failed", "exception", "suspended"})
 """Ends that may tell the start as well."""
 

@@ -32,7 +32,7 @@ from treadle.worker.guarded_group import GuardedGroup
 from treadle.worker.lease import Leases
 from treadle.worker.lifespan import Cuttable, LifespanCut
 from treadle.worker.limits import warn_of_others
-from treadle.worker.reports import ENDS, Answer, ReportData, Reporter, name_of
+from treadle.worker.reports import ENDS, Answer, ReportData, Reporter, is_untaken, name_of
 from treadle.worker.runner import Runner
 from treadle.worker.sealing import RunSealing
 from treadle.worker.uploads import Uploader
@@ -324,7 +324,7 @@ class WorkerRun:
         """A report that ends a run was answered, or another one was refused."""
         held = self._leases.held.get((report["task_id"], report["run_id"]))
         status, is_end = answer["status"], report["kind"] in ENDS
-        if status in {413, 422} and report["kind"] not in {"stopped", "exception"}:
+        if is_untaken(report, answer):
             log.error("task %s: its %s was refused: %s", report["task_id"], name_of(report), answer.get("detail"))
             if held is not None and is_end:
                 self._reporter.add({**held.ref, **endings.refused(report["kind"], answer.get("detail"))})
