@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 
-from treadle.client.options import duration
 from treadle.errors import DefinitionError, DuplicateTask
 from treadle.internal.executor import Executor
 from treadle.isolation.processes import origin_of
@@ -19,7 +18,7 @@ from treadle.tasks.registry import by_name
 from treadle.transport.http import HttpChannel
 from treadle.values import brief
 from treadle.wire.names import INTERNAL
-from treadle.worker.config import Lifespan
+from treadle.worker.config import Lifespan, grace_of
 
 try:
     from taskiq import AsyncBroker, AsyncTaskiqDecoratedTask, InMemoryBroker, TaskiqEvents, TaskiqState
@@ -60,10 +59,7 @@ class InternalRegistry:
             raise ValueError(
                 f"concurrency is the weight that is given out at once, at least 1, not {brief(concurrency)}"
             )
-        grace = duration(drain_grace)
-        if grace is None or grace < 0:
-            raise ValueError(f"drain_grace is a time in seconds, or a timedelta, 0 or more, not {brief(drain_grace)}")
-        self._drain_grace = grace
+        self._drain_grace = grace_of(drain_grace)
         self._settings = settings or Settings()
         self.tasks = _checked(tasks)
         self.concurrency = concurrency
