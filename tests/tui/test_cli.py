@@ -32,6 +32,14 @@ def test_a_filter_that_cannot_be_read_is_a_usage_error() -> None:
     assert 'there is no status "flying"' in result.output
 
 
+def test_a_filter_may_be_several_words_as_of_treadle_tasks() -> None:
+    result = CliRunner().invoke(watch, ["status:running", "status:flying", "--json"])
+
+    assert result.exit_code == 2
+    assert "unexpected" not in result.output
+    assert "status" in result.output
+
+
 def test_an_address_that_is_none_is_a_usage_error() -> None:
     result = CliRunner().invoke(watch, ["--url", "ftp://x", "--json"])
 

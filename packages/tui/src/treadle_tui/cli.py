@@ -13,7 +13,7 @@ WEB_PORT = 7421
 
 
 @click.command()
-@click.argument("wanted", metavar="[FILTER]", required=False, default="")
+@click.argument("wanted", metavar="[FILTER]...", nargs=-1, callback=lambda _ctx, _param, words: " ".join(words))
 @click.option("--url", help="The server; TREADLE_URL, or the local one.")
 @click.option("--token", help="TREADLE_TOKEN, or the file that a local server writes.")
 @click.option("--room", help="Show only what was submitted from this room.")
