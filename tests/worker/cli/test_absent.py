@@ -21,6 +21,24 @@ def test_a_command_of_another_distribution_says_what_to_install(command: str, pa
 
 
 @pytest.mark.usefixtures("_only_the_worker")
+def test_a_shell_that_completes_is_not_told_what_to_install() -> None:
+    assert _completed("bench", "--") == ["--version", "--help"]
+
+
+def test_a_shell_completes_the_commands_of_a_group_that_lists_without_one() -> None:
+    assert _completed("limits", "") == ["delete", "list", "set", "show"]
+    assert _completed("limits", "--json", "--r") == ["--room"]
+
+
+def _completed(*words: str) -> list[str]:
+    """Return what the shell is told that may stand for the last of the words."""
+    line = {"COMP_WORDS": " ".join(["treadle", *words]), "COMP_CWORD": str(len(words))}
+    told = CliRunner().invoke(group.treadle, prog_name="treadle", env={**line, "_TREADLE_COMPLETE": "bash_complete"})
+    assert told.exception is None or isinstance(told.exception, SystemExit), told.output
+    return [line.partition(",")[2] for line in told.output.splitlines()]
+
+
+@pytest.mark.usefixtures("_only_the_worker")
 def test_help_lists_only_what_is_there() -> None:
     listed = CliRunner().invoke(group.treadle, ["--help"]).output
 

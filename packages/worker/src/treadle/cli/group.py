@@ -131,7 +131,7 @@ class LazyGroup(click.Group):
             command: click.Command = getattr(importlib.import_module(module), name)
             return command
         entry = plugins().get(cmd_name)
-        if entry is None and cmd_name in ELSEWHERE:
+        if entry is None and cmd_name in ELSEWHERE and not ctx.resilient_parsing:  # a shell that completes
             raise NotInstalled(f"`treadle {cmd_name}`", ELSEWHERE[cmd_name])
         if entry is None:
             return None

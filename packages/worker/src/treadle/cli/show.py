@@ -35,7 +35,9 @@ class ListedGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the command line; what begins with an option that is not for help means `list`."""
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+        # Of nothing yet the shell completes the sub-commands.
+        is_list = args[0][:1] == "-" and args[0] not in ctx.help_option_names if args else not ctx.resilient_parsing
+        if is_list:
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
