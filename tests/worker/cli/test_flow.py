@@ -79,6 +79,19 @@ def test_f2_all_tasks_of_a_flow_are_steered(command: Command, shop: Shop) -> Non
     assert "100% ended" in command.said("flow", flow_id).splitlines()[0]
 
 
+def test_a_flow_is_meant_by_the_beginning_of_its_id_when_it_is_one_flows_alone(command: Command, shop: Shop) -> None:
+    ids = [f"0{digit}5e0000-0000-7000-8000-0000000000{end}" for digit, end in (("a", "01"), ("a", "02"), ("B", "03"))]
+    for one in ids:
+        put(shop, {"flow_id": one})
+
+    assert command.read("flow", "0B5e")["id"] == ids[2].lower()
+    assert command.said("flow", "0b5e0000-0000", "cancel") == "cancel: 1 of 1 tasks\n"
+    assert command.read("flow", ids[0].replace("-", ""))["id"] == ids[0]
+    assert f"such as {ids[1]} and {ids[0]}" in command.refused("flow", "0a5e", "cancel")
+    assert {command.read("flow", one)["counts"]["pending"] for one in ids[:2]} == {1}
+    assert "no flow's id begins with 0c5e" in command.refused("flow", "0c5e")
+
+
 def test_f2_a_flow_that_is_not_there_is_told(command: Command) -> None:
     assert "there is no flow" in command.refused("flow", new_task_id())
     assert "is no flow's id" in command.refused("flow", "x")

@@ -170,6 +170,7 @@ USES: dict[str, list[Use] | str] = {
         Use(lambda it: [f'job:"{it.job}"', "--json"]),
         Use(lambda _: [f'status:"{VALUE}"'], code=2),
     ],
+    "token": [_quiet(lambda _: [])],
     "token create": [_quiet(lambda _: ["plain"]), _quiet(lambda _: [VALUE], code=1)],
     "token list": [_quiet(lambda _: []), _quiet(lambda _: ["--json"])],
     "token revoke": [Use(lambda _: [VALUE], code=1)],
@@ -180,6 +181,7 @@ USES: dict[str, list[Use] | str] = {
         Use(lambda it: ["--config", _config(it), "--context", f"no {VALUE}", "--json"], code=2),
         Use(lambda _: [f'status:"{VALUE}"', "--json"], code=2),
     ],
+    "webhooks": [_quiet(lambda _: [])],
     "webhooks delete": [_quiet(lambda _: [VALUE], code=1)],
     "webhooks deliveries": [
         _quiet(lambda it: ["hook", "--room", it.room, "--waiting"]),

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 
 from tests.worker.cli.conftest import Command
 from treadle import outbox, task
+from treadle.ids import new_task_id
 from treadle.outbox.table import TABLE
 
 
@@ -86,11 +88,24 @@ def test_f6_what_is_refused_is_listed_tried_again_and_dropped(command: Command, 
     assert (waiting["id"], waiting["problem"], waiting["refused_at"]) == (first, None, None)
 
 
+def test_a_refused_row_is_meant_by_the_beginning_of_its_id(command: Command, shop: Database) -> None:
+    at = ("outbox", "--database", shop.url)
+    ids = [f"0a5e0000-0000-7000-8000-00000000000{n}" for n in range(2)]
+    for n, one in enumerate([*ids, "0b5e0000-0000-7000-8000-000000000000"]):
+        shop.write(n, id=one, refused_at=datetime.now(UTC))
+
+    assert "more than one refused row's id begins with 0a5e" in command.refused(*at, "drop", "0B5E", "0a5e")
+    assert command.said(*at, "retry", "0B5E") == "1 rows are tried again\n"
+    assert [row["id"] for row in command.read(*at, "list")["rows"]] == ids
+
+
 def test_what_is_asked_wrongly_says_what_to_do(command: Command, shop: Database, tmp_path: Path) -> None:
     at = ("outbox", "--database", shop.url)
 
     assert "give IDs or --all, one of them" in command.refused(*at, "drop", code=2)
-    assert "no refused row has such an id" in command.refused(*at, "retry", "x")
+    assert "'x' is no refused row's id" in command.refused(*at, "retry", "x")
+    assert "no refused row's id begins with 0a" in command.refused(*at, "retry", "0a")
+    assert "no refused row has such an id" in command.refused(*at, "retry", new_task_id())
     assert "which database? Give --database URL" in command.refused("outbox", code=2)
     assert "needs the driver cx_Oracle" in command.refused("outbox", "--database", "oracle+cx_oracle://x", "list")
     empty = f"sqlite:///{tmp_path}/empty.db"

@@ -45,11 +45,11 @@ def test_the_beginning_of_an_id_is_enough_when_it_is_one_tasks_alone(command: Co
 
     assert command.said("pause", "1A2B3C4E") == f"{other} paused\n"
     assert command.said("pause", one[:-1] + "1") == f"{one} paused\n"
-    assert "several tasks' ids begin with 1a2b3c4d" in command.refused("pause", "1a2b3c4d")
+    assert "more than one task's id begins with 1a2b3c4d" in command.refused("pause", "1a2b3c4d")
     assert "no task's id begins with 1a2b3c4d-1" in command.refused("pause", "1a2b3c4d-1")
     assert "'one' is no task's id" in command.refused("pause", "one")
     assert command.read("task", "1a2b3c4e")["task"]["id"] == other
-    assert "several" in command.refused("task", "1a2b3c4d")
+    assert "give more of it" in command.refused("task", "1a2b3c4d")
 
 
 def test_a_filter_steers_what_the_verb_can_be_applied_to(command: Command, shop: Shop) -> None:

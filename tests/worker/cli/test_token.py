@@ -21,6 +21,8 @@ def test_a_token_is_printed_once_listed_without_its_secret_and_revoked_by_its_na
     assert _whoami(served, token).json()["scopes"] == ["queue:control-task:*", "queue:read:lab"]
     listed = command.said("token", "list")
     assert token not in listed
+    assert command.said("token", "--limit", "1").splitlines()[0].split() == listed.splitlines()[0].split()
+    assert command.read("token", "--json")["total"] == command.read("token", "list")["total"]
     [row] = [line for line in listed.splitlines() if " ci " in line]
     assert "queue:read:lab queue:control-task:*" in row
     assert row.endswith("valid")
@@ -30,6 +32,7 @@ def test_a_token_is_printed_once_listed_without_its_secret_and_revoked_by_its_na
     [row] = [line for line in command.said("token", "list").splitlines() if " ci " in line]
     assert row.endswith("revoked")
     assert "no valid token is named 'ci'" in command.refused("token", "revoke", "ci")
+    assert "no valid token is named '0c', and no id of one begins so" in command.refused("token", "revoke", "0c")
 
 
 def test_of_several_tokens_of_one_name_none_is_revoked_but_by_its_id(served: Served, command: Command) -> None:
@@ -39,7 +42,8 @@ def test_of_several_tokens_of_one_name_none_is_revoked_but_by_its_id(served: Ser
 
     assert all(one["id"] in said for one in made)
     assert [_whoami(served, one["token"]).status_code for one in made] == [200, 200]
-    command.said("token", "revoke", made[0]["id"])
+    assert "more than one valid token's id begins with 0" in command.refused("token", "revoke", "0")
+    command.said("token", "revoke", made[0]["id"][:-1])
     assert [_whoami(served, one["token"]).status_code for one in made] == [401, 200]
     command.said("token", "revoke", "twin")
     assert _whoami(served, made[1]["token"]).status_code == 401

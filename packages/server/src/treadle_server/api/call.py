@@ -1,5 +1,6 @@
 """One call over HTTP: the request with who asks, its path, its query and its body."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.pages import MOST_OF_PAGE, PAGE
+from treadle.wire.reasons import ID_BEGINNING
 from treadle_server.access.checks import visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.access.tokens import bearer
@@ -101,6 +103,13 @@ class Call:
         text = self.request.query_params.get(name)
         values.check(text)
         return text or None
+
+    def id_beginning(self) -> str | None:
+        """Return the query's `id`, how an id begins; None without it. Raises `ValidationFailed`."""
+        text = self.text("id")
+        if text is not None and not re.fullmatch(ID_BEGINNING, text):
+            raise ValidationFailed(f"id: {text[:40]!r} is not how an id begins: hexadecimal digits, and - between them")
+        return text
 
     def filter(self, **fixed: Any) -> TaskFilter:
         """Return the filter that the query describes, of what the asker reads. Raises `ValidationFailed`."""

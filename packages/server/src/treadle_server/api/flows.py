@@ -13,12 +13,12 @@ from treadle_server.store.read import flows as read_flows
 
 
 async def list_all(call: Call) -> Response:
-    """List flows, newest first; `room` narrows to those of a room."""
-    limit, offset, room = call.limit(), call.offset(), call.text("room")
+    """List flows, newest first; `room` narrows to those of a room, `id` to those whose ids begin so."""
+    limit, offset, room, beginning = call.limit(), call.offset(), call.text("room"), call.id_beginning()
     room = None if room is None else check_room(room)
     async with call.ctx.engine.store.read() as connection:
         found, total = await read_flows.page(
-            connection, room=room, visibility=call.visibility, limit=limit, offset=offset
+            connection, room=room, beginning=beginning, visibility=call.visibility, limit=limit, offset=offset
         )
     return answer(page_data([flow_data(view) for view in found], total, limit, offset))
 

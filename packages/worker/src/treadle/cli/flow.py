@@ -8,10 +8,13 @@ import click
 
 from treadle.cli.show import age, as_json, ask, at_most, duration, print_json, print_page, say, styled, told
 from treadle.cli.steer import print_result
+from treadle.cli.which import full_flow_id
 from treadle.wire import flow_tree
 from treadle.wire.flows import FLOW_VERBS
 
 if TYPE_CHECKING:
+    from treadle.client.client import Client
+    from treadle.wire.bulk import BulkResult
     from treadle.wire.flows import FlowItem, FlowTask, FlowView
 
 _METHODS = {
@@ -53,14 +56,14 @@ def flow(flow_id: str, verb: str | None, *, is_json: bool) -> None:
     """Show a flow as a tree: beneath each task those that it waits for. Or cancel, pause or resume all its tasks.
 
     A task that several wait for is drawn once, and then named as `above`. The critical path is the chain of tasks that
-    takes the longest. `rerun-failed` runs what failed again, and puts back what was cancelled because of it. ID is the
-    flow's whole id, which `treadle flows` lists.
+    takes the longest. `rerun-failed` runs what failed again, and puts back what was cancelled because of it. ID may
+    be the beginning of one, when it is one flow's alone.
     """
     if verb is not None:
-        print_result(verb, ask(lambda client: getattr(client, _METHODS[verb])(flow_id)), is_json=is_json)
+        print_result(verb, ask(lambda client: _steer(client, flow_id, verb)), is_json=is_json)
         return
 
-    view = ask(lambda client: client.flow(flow_id))
+    view = ask(lambda client: _read(client, flow_id))
     if is_json:
         print_json(view)
         return
@@ -69,6 +72,15 @@ def flow(flow_id: str, verb: str | None, *, is_json: bool) -> None:
         say(line)
     if view.is_capped:
         say(f"The first {len(view.tasks)} tasks; `treadle tasks flow:{view.id}` lists all.")
+
+
+async def _read(client: "Client", given: str) -> "FlowView":
+    return await client.flow(await full_flow_id(client, given))
+
+
+async def _steer(client: "Client", given: str, verb: str) -> "BulkResult":
+    result: BulkResult = await getattr(client, _METHODS[verb])(await full_flow_id(client, given))
+    return result
 
 
 def tree(view: "FlowView") -> Iterator[str]:

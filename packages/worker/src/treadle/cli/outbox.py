@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from treadle.cli.show import age, as_json, print_json, print_table, say, say_result
+from treadle.cli.which import is_whole, the_one
 from treadle.wire.log_lines import FORMAT
 from treadle.wire.shown import CleanFormatter
 
 if TYPE_CHECKING:
-    from sqlalchemy import Table
+    from sqlalchemy import Connection, Table
 
     from treadle.outbox.database import Database
     from treadle.outbox.rows import Row
@@ -102,7 +103,10 @@ def _line(row: "Row") -> tuple[object, ...]:
 @click.option("--all", "is_all", is_flag=True, help="All refused rows.")
 @click.pass_obj
 def retry(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool) -> None:
-    """Have refused rows tried again: those of the tasks with these IDs, or with --all all of them."""
+    """Have refused rows tried again: those of the tasks with these IDs, or with --all all of them.
+
+    An ID may be the beginning of one, when it is one refused row's alone.
+    """
     from treadle.outbox.refusals import retry as again
 
     say(f"{_change(place, ids, again, is_all=is_all)} rows are tried again")
@@ -113,7 +117,10 @@ def retry(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool) 
 @click.option("--all", "is_all", is_flag=True, help="All refused rows.")
 @click.pass_obj
 def drop(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool) -> None:
-    """Drop refused rows: those of the tasks with these IDs, or with --all all of them. They never become tasks."""
+    """Drop refused rows: those of the tasks with these IDs, or with --all all of them. They never become tasks.
+
+    An ID may be the beginning of one, when it is one refused row's alone.
+    """
     from treadle.outbox.refusals import drop as away
 
     say(f"{_change(place, ids, away, is_all=is_all)} rows dropped")
@@ -129,15 +136,23 @@ def ddl(place: tuple[str | None, str]) -> None:
 
 
 def _change(place: tuple[str | None, str], ids: tuple[str, ...], change: Callable[..., int], *, is_all: bool) -> int:
-    """Change the refused rows that are meant; raises click's `ClickException` when an id is none of theirs."""
+    """Change the refused rows that are meant. Raises click's `ClickException` when an id is none of theirs."""
     if bool(ids) is is_all:
         raise click.UsageError("give IDs or --all, one of them")
 
     from functools import partial
 
-    chosen = None if is_all else set(ids)
-    changed = _within(place, lambda table: partial(change, ids=chosen, table=table))
-    if not is_all and not changed:
+    return _within(place, lambda table: partial(_changed, given=ids, change=change, table=table))
+
+
+def _changed(connection: "Connection", *, given: tuple[str, ...], change: Callable[..., int], table: "Table") -> int:
+    from treadle.outbox.refusals import refused_ids
+
+    what = "refused row"
+    refused = [] if all(is_whole(one, what) for one in given) else refused_ids(connection, table=table)
+    ids = {one if is_whole(one, what) else the_one(one, what, refused) for one in given}
+    changed = change(connection, ids or None, table=table)
+    if ids and not changed:
         raise click.ClickException("no refused row has such an id: `treadle outbox list` shows those that there are")
     return changed
 

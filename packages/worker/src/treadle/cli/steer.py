@@ -7,7 +7,7 @@ import click
 
 from treadle.cli.show import as_json, ask, print_json, say
 from treadle.cli.submit import value_of
-from treadle.cli.which import NotOneTask, explaining_filters, filter_of, full_id
+from treadle.cli.which import NotOne, explaining_filters, filter_of, full_id
 from treadle.wire.status import Ended
 from treadle.wire.transitions import ADMITS, Action
 
@@ -83,7 +83,7 @@ def steer_each(names: Sequence[str], verb: "SteeringCall[T]", said: Callable[[T]
         for name in names:
             try:
                 done.append(await verb(client, name))
-            except (ProblemError, NotOneTask) as error:
+            except (ProblemError, NotOne) as error:
                 errors.append(f"{name}: {error}")
         return done, errors
 

@@ -1,22 +1,25 @@
 """`treadle token create|list|revoke`: who may ask for what, and until when."""
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import age, as_json, ask, print_json, print_table, say
+from treadle.cli.show import ListedGroup, age, as_json, ask, at_most, print_json, print_page, print_table, say
 from treadle.cli.task_options import TIME, Duration
-from treadle.wire.ids import is_uuid
-from treadle.wire.pages import MOST_OF_PAGE
+from treadle.cli.which import LENGTH, begins, is_beginning, the_one
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
+    from treadle.wire.server import TokenItem
 
 
-@click.group()
+@click.group(cls=ListedGroup, subcommand_metavar="[COMMAND] [ARGS]...")
 def token() -> None:
-    """Make, list and revoke tokens; superusers only."""
+    """Make, list and revoke tokens; superusers only.
+
+    Without a COMMAND it lists, and takes the options of `list`.
+    """
 
 
 @token.command()
@@ -56,29 +59,21 @@ def create(
 
 
 @token.command("list")
+@at_most
 @as_json
-def list_(*, is_json: bool) -> None:
-    """List tokens, without their secrets."""
-    page = ask(lambda client: client.tokens(limit=MOST_OF_PAGE))
-    if is_json:
-        print_json(page)
-        return
-    rows = [
-        (
-            item.id,
-            item.name,
-            "yes" if item.superuser else "no",
-            " ".join(item.scopes) or None,
-            age(item.created_at),
-            age(item.expires_at),
-            _state(item),
-        )
-        for item in page.items
-    ]
-    print_table(("id", "name", "superuser", "scopes", "created", "expires", "state"), rows, empty="No tokens.")
+def list_(*, limit: int, is_json: bool) -> None:
+    """List tokens, newest first, without their secrets."""
+    page = ask(lambda client: client.tokens(limit=limit))
+    columns = ("id", "name", "superuser", "scopes", "created", "expires", "state")
+    print_page(page, columns, _row, empty="No tokens.", is_json=is_json)
 
 
-def _state(item: Any) -> str:
+def _row(item: "TokenItem") -> tuple[object, ...]:
+    superuser, scopes = "yes" if item.superuser else "no", " ".join(item.scopes) or None
+    return (item.id, item.name, superuser, scopes, age(item.created_at), age(item.expires_at), _state(item))
+
+
+def _state(item: "TokenItem") -> str:
     if item.revoked_at is not None:
         return "revoked"
     return "expired" if item.expires_at is not None and item.expires_at <= datetime.now(UTC) else "valid"
@@ -103,7 +98,7 @@ def rotate_keys(*, revoke: bool, is_json: bool) -> None:
 @token.command()
 @click.argument("which", metavar="ID|NAME")
 def revoke(which: str) -> None:
-    """Revoke a token, by its id or, when only one valid token has it, by its name."""
+    """Revoke a token, by its id, the beginning of it, or its name: when it is one valid token's alone."""
 
     async def work(client: "Client") -> str:
         token_id = await _id_of(client, which)
@@ -114,11 +109,21 @@ def revoke(which: str) -> None:
 
 
 async def _id_of(client: "Client", which: str) -> str:
-    """Return the id of the token that is meant. Raises a `ClickException` when the name stands for none or several."""
-    if is_uuid(which):
+    """Return the id of the token that is meant. Raises a `ClickException` when no valid one is called so, or several.
+
+    What is the name of one is not looked for among the beginnings of ids.
+    """
+    if len(which) == LENGTH and is_beginning(which):
         return which
-    found = [item.id async for item in client.tokens() if item.name == which and _state(item) == "valid"]
-    if len(found) != 1:
-        several = f"{len(found)} valid tokens are named {which!r}: revoke one by its id ({', '.join(found)})"
-        raise click.ClickException(several if found else f"no valid token is named {which!r}; see treadle token list")
-    return found[0]
+    valid = [item async for item in client.tokens() if _state(item) == "valid"]
+    named = [item.id for item in valid if item.name == which]
+    begun = [item.id for item in valid if begins(item.id, which)]
+    if len(named) > 1:
+        raise click.ClickException(
+            f"{len(named)} valid tokens are named {which!r}: revoke one by its id ({', '.join(named)})"
+        )
+    if not named and not begun:
+        raise click.ClickException(
+            f"no valid token is named {which!r}, and no id of one begins so; see treadle token list"
+        )
+    return named[0] if named else the_one(which, "valid token", begun)

@@ -4,20 +4,23 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from treadle.cli.show import age, as_json, ask, at_most, print_json, print_page, say
+from treadle.cli.show import ListedGroup, age, as_json, ask, at_most, print_json, print_page, say
+from treadle.cli.which import is_whole, the_one
 from treadle.wire.status import Ended
 
 if TYPE_CHECKING:
-    from treadle.wire.webhooks import DeliveryItem, DeliveryState, WebhookItem
+    from treadle.client.client import Client
+    from treadle.wire.webhooks import DeliveryItem, DeliveryState, Redelivered, WebhookItem
 
 _room = click.option("--room", default="@global", show_default=True, help="The webhook's room.")
 
 
-@click.group()
+@click.group(cls=ListedGroup, subcommand_metavar="[COMMAND] [ARGS]...")
 def webhooks() -> None:
     """Have the outcomes of a room's tasks told to a URL, signed as Standard Webhooks says.
 
-    A webhook of @global hears of the tasks of every room, and is for superusers.
+    A webhook of @global hears of the tasks of every room, and is for superusers. Without a COMMAND it lists, and takes
+    the options of `list`.
     """
 
 
@@ -103,9 +106,24 @@ def _line(item: "DeliveryItem") -> tuple[object, ...]:
 @click.option("--all", "is_all", is_flag=True, help="All dead deliveries.")
 @as_json
 def redeliver(name: str, ids: tuple[str, ...], *, room: str, is_all: bool, is_json: bool) -> None:
-    """Try dead deliveries again, at once: those with these IDs, or with --all all of them."""
+    """Try dead deliveries again, at once: those with these IDs, or with --all all of them.
+
+    An ID may be the beginning of one, when it is one dead delivery's alone.
+    """
     if bool(ids) is is_all:
         raise click.UsageError("give IDs or --all, one of them")
 
-    answer = ask(lambda client: client.redeliver(name, list(ids) or None, room=room))
+    async def again(client: "Client") -> "Redelivered":
+        return await client.redeliver(name, await _whole(client, name, room, ids), room=room)
+
+    answer = ask(again)
     print_json(answer) if is_json else say(f"{answer.redelivered} deliveries are tried again")
+
+
+async def _whole(client: "Client", name: str, room: str, given: tuple[str, ...]) -> list[str] | None:
+    """Return the ids that are given, or given the beginnings of; None for none. Raises `NotOne`."""
+    what = "dead delivery"
+    if all(is_whole(one, what) for one in given):
+        return list(given) or None
+    dead = [item.id async for item in client.deliveries(name, room=room, limit=500)]
+    return [one if is_whole(one, what) else the_one(one, what, dead) for one in given]

@@ -1,11 +1,13 @@
 """Which tasks a command means: ids, the beginnings of ids, or a filter."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import cleandoc
 from typing import TYPE_CHECKING
 
 import click
+
+from treadle.wire.reasons import ID_BEGINNING
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
@@ -21,11 +23,14 @@ or as --where=-tag:x. Anything else is text to be found in the id, the job's nam
 Quotes keep spaces.
 """
 
-_ID = re.compile(r"([0-9a-fA-F]-?){1,32}")
+_ID = re.compile(ID_BEGINNING)
+
+LENGTH = 36
+"""Characters of an id as it is printed."""
 
 
-class NotOneTask(click.ClickException):
-    """What was given as an id names no task, or several."""
+class NotOne(click.ClickException):
+    """What was given as an id names nothing, or several."""
 
 
 def explaining_filters(function: Callable[..., None]) -> Callable[..., None]:
@@ -45,15 +50,47 @@ def filter_of(text: str) -> "TaskFilter":
 
 
 async def full_id(client: "Client", given: str) -> str:
-    """Return the id that `given` is, or is the beginning of. Raises `NotOneTask`."""
-    if not _ID.fullmatch(given):
-        raise NotOneTask(f"{given!r} is no task's id: that is a UUID, or its beginning")
-    if len(given) == 36:
+    """Return the id of the task that `given` is, or is the beginning of. Raises `NotOne`."""
+    if is_whole(given, "task"):
         return given
-    found = (await client.list(id=given, limit=2)).items
+    return the_one(given, "task", [item.id for item in (await client.list(id=given, limit=2)).items])
+
+
+async def full_flow_id(client: "Client", given: str) -> str:
+    """Return the id of the flow that `given` is, or is the beginning of. Raises `NotOne`."""
+    if is_whole(given, "flow"):
+        return given
+    return the_one(given, "flow", [item.id for item in (await client.flows(id=given, limit=2)).items])
+
+
+def is_whole(given: str, what: str) -> bool:
+    """Return whether an id is given as a whole. Raises `NotOne` for what is not even the beginning of one."""
+    if not is_beginning(given):
+        raise NotOne(f"{given!r} is no {what}'s id: that is a UUID, or its beginning")
+    return len(given) == LENGTH
+
+
+def the_one(given: str, what: str, ids: Iterable[str]) -> str:
+    """Return the only one of the ids that begins with what is given. Raises `NotOne`."""
+    found = [one for one in ids if begins(one, given)]
     if not found:
-        raise NotOneTask(f"no task's id begins with {given}")
+        raise NotOne(f"no {what}'s id begins with {given}")
     if len(found) > 1:
-        such = " and ".join(item.id for item in found)
-        raise NotOneTask(f"several tasks' ids begin with {given}, such as {such}: give more of it")
-    return found[0].id
+        raise NotOne(
+            f"more than one {what}'s id begins with {given}, such as {found[0]} and {found[1]}: give more of it"
+        )
+    return found[0]
+
+
+def begins(whole: str, given: str) -> bool:
+    """Return whether an id begins with what is given, with or without its dashes."""
+    return is_beginning(given) and _digits(whole).startswith(_digits(given))
+
+
+def is_beginning(text: str) -> bool:
+    """Return whether an id may begin so."""
+    return _ID.fullmatch(text) is not None
+
+
+def _digits(text: str) -> str:
+    return text.replace("-", "").lower()

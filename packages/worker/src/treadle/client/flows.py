@@ -12,9 +12,20 @@ class Flows(Requester):
     Every method raises `ConnectionFailed` and the server's `ProblemError`: `FlowNotFound`, `Forbidden` …
     """
 
-    def flows(self, *, room: str | None = None, limit: int | None = None, offset: int = 0) -> Listing[FlowItem]:
-        """Return the flows that are read, newest first, or those that are seen from a room."""
-        return self._list(FlowItem, "/v1/flows", limit, offset, params=None if room is None else {"room": room})
+    def flows(
+        self,
+        *,
+        room: str | None = None,
+        id: GivenId | None = None,  # noqa: A002 - the wire's name
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Listing[FlowItem]:
+        """Return the flows that are read, newest first, or those that are seen from a room.
+
+        `id` is the beginning of their ids.
+        """
+        params = {name: value for name, value in (("room", room), ("id", id)) if value is not None}
+        return self._list(FlowItem, "/v1/flows", limit, offset, params=params)
 
     async def flow(self, flow_id: GivenId) -> FlowView:
         """Return a flow: its counts, its first 2,000 tasks, and what they wait for; raises `FlowNotFound`."""

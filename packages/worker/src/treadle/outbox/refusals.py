@@ -56,6 +56,12 @@ def drop(connection: Connection, ids: Collection[GivenId] | None, *, table: Tabl
     return connection.execute(delete(table).where(*_refused(table, ids))).rowcount
 
 
+def refused_ids(connection: Connection, *, table: Table = TABLE) -> list[str]:
+    """Return the ids of the tasks whose rows were refused; raises `NoOutbox`."""
+    check_table(connection, table)
+    return [id_text(one) for one in connection.scalars(select(table.c.id).where(*_refused(table, None)))]
+
+
 def _refused(table: Table, ids: Collection[GivenId] | None) -> list[ColumnElement[bool]]:
     refused = table.c.refused_at.is_not(None)
     return [refused] if ids is None else [refused, table.c.id.in_(sorted(map(id_text, ids)))]

@@ -291,7 +291,7 @@ _LIMITS = {
 _FLOW = "/v1/flows/{flow_id}"
 
 _FLOWS = {
-    "flows": _page("/v1/flows", FlowItem, IN_ROOM, "room", *PAGE),
+    "flows": _page("/v1/flows", FlowItem, IN_ROOM, "room", "id", *PAGE),
     "get_flow": _get(_FLOW, FlowView, ("flow-not-found",)),
     **{
         f"flow_{verb.replace('-', '_')}": _post(f"{_FLOW}/{verb}", None, BulkResult, "flow-not-found")

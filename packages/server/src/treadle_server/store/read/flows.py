@@ -19,6 +19,7 @@ from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import FlowNotFound
 from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.past_runs import past_runs
+from treadle_server.store.read.filters import ids_from
 from treadle_server.store.read.visibility import seen_from, within
 from treadle_server.store.tables import flows, task_dependencies, tasks
 
@@ -57,10 +58,21 @@ async def _counted(connection: AsyncConnection, found: Sequence[Flow]) -> list[F
 
 
 async def page(
-    connection: AsyncConnection, *, room: str | None, visibility: Visibility | None, limit: int, offset: int
+    connection: AsyncConnection,
+    *,
+    room: str | None,
+    beginning: str | None = None,
+    visibility: Visibility | None,
+    limit: int,
+    offset: int,
 ) -> tuple[list[FlowView], int]:
-    """Return flows of a room (None: of all that are read), newest first, and how many there are."""
-    where = (within(visibility, flows.c.room), seen_from(room, flows.c.room))
+    """Return flows of a room (None: of all that are read), newest first, and how many there are.
+
+    With `beginning` those whose ids begin so.
+    """
+    where = [within(visibility, flows.c.room), seen_from(room, flows.c.room)]
+    if beginning is not None:
+        where.append(flows.c.id.between(*ids_from(beginning)))
     total = (await connection.execute(select(func.count()).select_from(flows).where(*where))).scalar_one()
     statement = select(*_COLUMNS).where(*where).order_by(flows.c.created_at.desc(), flows.c.id.desc())
     rows = await connection.execute(statement.limit(limit).offset(offset))
