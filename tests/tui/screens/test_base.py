@@ -4,6 +4,8 @@ import pytest
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import staged
+from treadle_tui.core.setup.app_state import AppState
+from treadle_tui.core.verbs.keymap import read_keymap
 
 
 @pytest.mark.parametrize(("may_write", "words"), [(True, "ro, token may write"), (False, "ro, token ro")])
@@ -46,6 +48,39 @@ async def test_6_a_token_that_only_reads_is_told_as_one_and_no_key_asks_the_serv
         server.open()
         await stage.settle()
         assert "  rw  " in stage.lines()[0]
+
+
+@pytest.mark.parametrize("screen", ["1", "2", "4", "5", "7"])
+async def test_6_a_token_that_only_reads_is_offered_no_key_that_changes_anything(
+    screen: str, server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press(screen)
+        assert "pause" in stage.lines()[-1] or "cancel" in stage.lines()[-1]
+
+        server.drop()
+        server.may_write = False
+        server.open()
+        await stage.settle()
+        await stage.press("down")
+        words = ("p pause", "c cancel", "r resume", "verbs", "all of the group")
+        shown = "\n".join(stage.lines()[12:])
+        assert [word for word in words if word in shown] == []
+
+        await stage.press("question_mark")
+        assert "Off:" in stage.text()
+
+
+async def test_the_keys_that_are_named_are_the_readers_own(server: MockServer, clock: FrozenClock) -> None:
+    keys = {"pause-queue": "f4", "undo": "f5", "report": "f6", "freeze": "f7", "pause": "f8"}
+    async with staged(server, clock, app_state=AppState(keymap=read_keymap(keys))) as stage:
+        assert "f4 pause  enter open" in stage.text()
+        await stage.press("2")
+        assert "f7 freeze off" in stage.text()
+
+        await stage.press("space", "space", "f8")
+
+        assert "f6 each   f5 undo" in stage.text()
 
 
 async def test_6_a_server_that_does_not_say_leaves_it_open(server: MockServer, clock: FrozenClock) -> None:

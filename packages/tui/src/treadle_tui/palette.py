@@ -35,7 +35,7 @@ class ActionProvider(Provider):
     def _keymap(self) -> Keymap:
         screen = self.screen
         assert isinstance(screen, BaseScreen)
-        return screen.ctx.app_state.keymap
+        return screen.ctx.keymap
 
     def _run(self, action: Action) -> Callable[[], None]:
         screen = self.screen

@@ -17,6 +17,7 @@ from treadle_tui.core.state.model import Model
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.actions import offered
 from treadle_tui.core.verbs.executor import Executor
+from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.task_query import TaskQuery
@@ -54,10 +55,17 @@ class ScreenContext:
     keys_ahead: KeysAhead = field(default_factory=KeysAhead)
     _notice: tuple[Report, float] | None = None
 
+    @property
+    def keymap(self) -> Keymap:
+        """Which key does what."""
+        return self.app_state.keymap
+
     def offered(self, scope: Scope) -> Iterator[Action]:
-        """Yield what can be done in a pane or screen, given how the dashboard was started."""
+        """Yield what can be done in a pane or screen, given how the dashboard was started and what its token may."""
         app_state = self.app_state
-        return offered(scope, read_only=self.executor.read_only, replay=app_state.player is not None, web=app_state.web)
+        return offered(
+            scope, read_only=self.executor.only_looks, replay=app_state.player is not None, web=app_state.web
+        )
 
     def filter_words(self) -> Known:
         """Return what there is that a filter may name, by the key that names it."""
@@ -99,6 +107,10 @@ class ScreenContext:
             return ()
         report = self._notice[0]
         left = self.executor.undo_left()
-        undo = (Span("   u", "accent"), Span(f" undo {left:.0f}s", "dim")) if left > 0 else ()
-        each = (Span("   R", "accent"), Span(" each", "dim")) if len(report.outcomes) > 1 else ()
+        undo = (Span(f"   {self.keymap.cap('undo')}", "accent"), Span(f" undo {left:.0f}s", "dim")) if left > 0 else ()
+        each = (
+            (Span(f"   {self.keymap.cap('report')}", "accent"), Span(" each", "dim"))
+            if len(report.outcomes) > 1
+            else ()
+        )
         return (Span(report.text, "ok" if report.ok else "warn"), *each, *undo, Span(" "))

@@ -38,7 +38,7 @@ class Attention(ListScreen[Alert]):
         count = f"  {len(found):,}, {bad:,} bad" if found else ""
         self.grid.set_titles(
             self.ctx.aged((Span("! Attention", "title"), Span(count, "dim")), *ALERT_TOPICS),
-            (Span("enter goes there  d dismiss", "dim"),),
+            (Span(f"enter goes there  {self.ctx.keymap.cap('dismiss')} dismiss", "dim"),),
         )
 
     def copied(self) -> str | None:

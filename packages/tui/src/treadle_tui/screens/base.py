@@ -121,7 +121,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
             return
         executor = self.ctx.executor
         offered = [action for action in self.ctx.offered(self.scope) if self.offers(action)]
-        self._keys.show_keys(offered, self.ctx.app_state.keymap, off=executor.off())
+        self._keys.show_keys(offered, self.ctx.keymap, off=executor.off())
 
     def offers(self, action: Action) -> bool:
         """Return whether the key does anything for what is highlighted now: else the last line does not name it."""
@@ -175,8 +175,8 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def act_help(self) -> None:
         """Show every key."""
-        read_only = self.ctx.executor.read_only
-        self.app.push_screen(Help(self.ctx.app_state.keymap, read_only=read_only, scope=self.scope))
+        read_only = self.ctx.executor.only_looks
+        self.app.push_screen(Help(self.ctx.keymap, read_only=read_only, scope=self.scope))
 
     def act_palette(self) -> None:
         """Find an action by its name."""

@@ -102,9 +102,9 @@ class Events(FollowingScreen[EventRow]):
             title.append(Span(f" of {len(events.rows):,}", "dim"))
         waiting = events.taken - self._looked
         if self.is_frozen:
-            title.append(Span(f"   frozen, {waiting:,} came since (z)", "hold"))
+            title.append(Span(f"   frozen, {waiting:,} came since ({self.ctx.keymap.cap('freeze')})", "hold"))
         elif not self.follows:
-            title.append(Span("   F follow", "dim"))
+            title.append(Span(f"   {self.ctx.keymap.cap('follow')} follow", "dim"))
         self.grid.set_titles(tuple(title), (Span(f"{self.how}   the last {KEPT:,} are kept", "dim"),))
 
     # What the reader does.

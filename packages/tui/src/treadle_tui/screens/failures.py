@@ -39,8 +39,13 @@ class Failures(ListScreen[FailureRow]):
         counts = f"  {groups}, {tasks} failed, {retrying:,} wait for another try{capped}"
         self.grid.set_titles(
             self.ctx.aged((Span("7 Failures", "title"), Span(counts, "dim")), "failures"),
-            (Span("enter shows the tasks; r, c and S mean all of the group", "dim"),),
+            (Span(self._foot(), "dim"),),
         )
+
+    def _foot(self) -> str:
+        retry, cancel, settle = (self.ctx.keymap.cap(name) for name in ("resume", "cancel", "resolve"))
+        verbs = "" if self.ctx.executor.only_looks else f"; {retry}, {cancel} and {settle} mean all of the group"
+        return f"enter shows the tasks{verbs}"
 
     def copied(self) -> str | None:
         """Return what finds the group's tasks."""

@@ -77,7 +77,7 @@ class Flow(ListScreen[FlowRow]):
             self._drawn = view, int(now.timestamp())
             self._lines = flow_lines(view, now, self._reader.usual())
         self.show_rows(self._lines.rows)
-        foot = flow_foot(view, self._lines, refusal=self._refusal, read_only=self.ctx.executor.read_only)
+        foot = flow_foot(view, self._lines, refusal=self._refusal, read_only=self.ctx.executor.only_looks)
         self.grid.set_titles(flow_title(view, self.ctx.glyphs), foot)
 
     # What the reader does.

@@ -57,7 +57,7 @@ class Main(BaseScreen):
         """Whether queues have their whole names."""
         self._queues: Pane[QueueRow] = Pane(queue_columns(), ctx.cell_context, empty=lambda: no_queues(ctx.model))
         self._list = TaskList(
-            ctx.model, ctx.query, ctx.cell_context, lambda: no_tasks(ctx.model, ctx.query, ctx.glyphs)
+            ctx.model, ctx.query, ctx.keymap, ctx.cell_context, lambda: no_tasks(ctx.model, ctx.query, ctx.glyphs)
         )
         self._queue_grid = QueueGrid(self._queues, id="queues")
         self._task_grid = TaskGrid(self._list.pane, id="tasks")
@@ -165,7 +165,7 @@ class Main(BaseScreen):
     def _set_titles(self) -> None:
         queues, ctx = self._queue_grid, self.ctx
         seen, charts = Sight(queues.scroll_offset.y, queues.page, self._queues.rows.count), span_words(ctx.model)
-        foot = queues_foot(seen, sort=self._sort, charts=charts, read_only=ctx.executor.read_only)
+        foot = queues_foot(seen, ctx.keymap, sort=self._sort, charts=charts, read_only=ctx.executor.only_looks)
         queues.set_titles(ctx.aged((Span("1 Queues", "title"),), "counts", "jobs", "workers"), foot)
         first = self._task_grid.scroll_offset.y
         title = self._list.title(first, everything=self._everything(), ascii_only=self.ctx.glyphs.ascii_only)

@@ -36,7 +36,7 @@ class Targets(ListScreen[TargetRow]):
         counts = f"  {len(rows):,}{of_all}, {held:,} held, {counted(waiting, 'task')} waiting"
         self.grid.set_titles(
             self.ctx.aged((Span("4 Targets", "title"), Span(counts, "dim")), "targets"),
-            (Span("verbs act on the holder", "dim"),),
+            () if self.ctx.executor.only_looks else (Span("verbs act on the holder", "dim"),),
         )
 
     def copied(self) -> str | None:

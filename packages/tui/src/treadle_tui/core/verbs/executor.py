@@ -32,6 +32,11 @@ class Executor:
         """Whether this dashboard only looks."""
         self._undo: Undo | None = None
 
+    @property
+    def only_looks(self) -> bool:
+        """Whether no key that changes anything is to be offered: this dashboard only looks, or its token only reads."""
+        return self.read_only or self._model.link.may_write is False
+
     def off(self) -> Refusal | None:
         """Return why nothing can be changed now, or None."""
         return off(self._model.link, read_only=self.read_only)

@@ -12,6 +12,8 @@ from treadle_tui.core.draw.spans import USUAL, ChartSpan
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
 from treadle_tui.core.state.charts import charted
 from treadle_tui.core.state.queues import ALL_QUEUES, QueueRow
+from treadle_tui.core.verbs.actions import BY_NAME
+from treadle_tui.core.verbs.keymap import Keymap
 
 BAR = 8
 """Cells of a bar of slots."""
@@ -151,9 +153,12 @@ class Sight(NamedTuple):
     total: int
 
 
-def queues_foot(seen: Sight, *, sort: str, charts: str, read_only: bool) -> Spans:
+def queues_foot(seen: Sight, keymap: Keymap, *, sort: str, charts: str, read_only: bool) -> Spans:
     """Return what works in the pane, and which of its lines are seen where there are more than it has room for."""
-    words = f"{'' if read_only else 'p pause  '}enter open  s sort: {sort}  w wide  t {charts}"
+    said = {"pause-queue": "pause", "open": "open", "sort": f"sort: {sort}", "wide": "wide", "span": charts}
+    words = "  ".join(
+        f"{keymap.cap(name)} {word}" for name, word in said.items() if not (read_only and BY_NAME[name].writes)
+    )
     if seen.page >= seen.total:
         return (Span(words, "dim"),)
     last = min(seen.above + seen.page, seen.total)

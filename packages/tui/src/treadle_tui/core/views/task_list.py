@@ -8,6 +8,7 @@ from treadle_tui.core.draw.format import counted, task_state, total
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.marks import Marks, TaskRef
 from treadle_tui.core.state.model import Model
+from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.plan import Refusal
 from treadle_tui.core.views.pane import Pane
 from treadle_tui.core.views.rows import Rows
@@ -26,7 +27,12 @@ class TaskList:
     """Takes the tasks' table over as the reader wants it: at once, or not before he lets it go on."""
 
     def __init__(
-        self, model: Model, query: TaskQuery, context: Callable[[], CellContext], empty: Callable[[], Sequence[Spans]]
+        self,
+        model: Model,
+        query: TaskQuery,
+        keymap: Keymap,
+        context: Callable[[], CellContext],
+        empty: Callable[[], Sequence[Spans]],
     ) -> None:
         self.marks = Marks()
         self.pane: Pane[TaskItem] = Pane(
@@ -38,6 +44,7 @@ class TaskList:
         """Whether payloads have the room of most other columns."""
         self._model = model
         self._query = query
+        self._keymap = keymap
         self._taken = -1
         self._moved = False
         self._top = 0
@@ -179,7 +186,7 @@ class TaskList:
         if self.marks:
             spans.append(Span(f"   {len(self.marks):,} marked", "accent"))
         if (newer := first - self._top) > 0 and query.order in NEWER and self.rows.pinned:
-            spans += [Span(f"   +{newer:,} {NEWER[query.order]} ", "ok"), Span("(g)", "dim")]
+            spans += [Span(f"   +{newer:,} {NEWER[query.order]} ", "ok"), Span(f"({self._keymap.cap('top')})", "dim")]
         return tuple(spans)
 
     def _place(self, line: int) -> int:
@@ -192,12 +199,13 @@ class TaskList:
         above, last = self._place(first), self._place(min(first + page, self.rows.count))
         seen = f"rows {about}{above + 1:,}-{last:,} of {self.rows.total:,}" if last else "no rows"
         spans = [Span(f"{seen}   by {self._query.order}   ", "dim")]
+        freeze = f"{self._keymap.cap('freeze')} freeze"
         if self.frozen:
             changes = self.waiting()
             word = f", {counted(changes, 'change')} waiting" if changes else ""
-            spans.append(Span(f"z freeze on{word}", "hold"))
+            spans.append(Span(f"{freeze} on{word}", "hold"))
         else:
-            spans.append(Span("z freeze off", "dim"))
+            spans.append(Span(f"{freeze} off", "dim"))
         if self.follows:
-            spans.append(Span("   F follows the first row", "run"))
+            spans.append(Span(f"   {self._keymap.cap('follow')} follows the first row", "run"))
         return tuple(spans)
