@@ -116,3 +116,22 @@ async def test_what_is_typed_outlasts_a_look_at_another_window(server: MockServe
         await stage.burst("1", "enter")
 
         assert stage.asked("watch")[-1]["window"]["filter"]["text"] == "angle1"
+
+
+@pytest.mark.parametrize("line", ["filter status:pending", "sort position"])
+async def test_the_same_filter_or_order_once_more_shows_the_same_list(
+    line: str, server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("2")
+        await stage.press("colon")
+        await stage.paste(line)
+        await stage.press("enter")
+        shown = stage.line_of("rows 1-")
+
+        await stage.press("colon")
+        await stage.paste(line)
+        await stage.press("enter")
+
+        assert stage.line_of("rows 1-") == shown
+        assert "Loading" not in stage.text()

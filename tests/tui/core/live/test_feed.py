@@ -82,6 +82,20 @@ async def test_what_comes_for_an_older_want_is_passed_over(server: MockServer) -
         assert all(row.job_name == RDF for row in rows.values())
 
 
+async def test_what_was_dropped_and_is_wanted_again_at_once_comes_anew(server: MockServer) -> None:
+    async with fed(server) as (model, feed):
+        want = Want("tasks", window=Window(filter=TaskFilter(job=ROTATE)))
+        feed.want(want)
+        await turn()
+        feed.drop("tasks")
+        feed.want(want)
+        await turn()
+
+        assert model.tasks.ready
+        assert {row.job_name for row in model.tasks.rows.values()} == {ROTATE}
+        assert len(server.watched) == 1
+
+
 async def test_after_a_break_everything_wanted_is_asked_for_again(server: MockServer) -> None:
     async with fed(server) as (model, feed):
         feed.want(Want("jobs"), Want("workers"))

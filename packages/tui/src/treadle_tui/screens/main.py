@@ -390,11 +390,9 @@ class Main(BaseScreen):
     def _begin_list(self) -> None:
         self._list.begin(here=self._task_grid.has_focus)
         self._task_grid.rows_changed()
+        self.ctx.feed.drop("tasks")
         self._want()
 
     def _want(self) -> None:
-        want = self.ctx.query.want()
-        if want is not None:
+        if (want := self.ctx.query.want()) is not None:
             self.ctx.feed.want(want)
-        else:
-            self.ctx.feed.drop("tasks")

@@ -58,7 +58,11 @@ class Subscriptions:
         return True
 
     def drop(self, topic: Topic) -> bool:
-        """Wish to see nothing of a topic any more; return whether that is new."""
+        """Wish to see nothing of a topic any more; return whether that is new.
+
+        What is wished for again before the server was asked is asked for anew: what was told of it is forgotten.
+        """
+        self.renew(topic)
         return self._wanted.pop(topic, None) is not None
 
     def wanted(self, topic: Topic) -> Want | None:

@@ -68,7 +68,6 @@ class TaskList:
         self.rows.reset()
         self.pane.fold()
         self.marks.clear()
-        self._model.tasks.clear()
         self.frozen = self._follows = False
         self._top = 0
         if here:
