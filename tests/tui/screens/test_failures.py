@@ -8,7 +8,6 @@ from tests.tui.happenings import CELL, tasks_have_failed
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import BILLING, ROTATE
 from tests.tui.stage import Stage, staged
-from treadle_tui.core.state.queues import all_queues
 
 
 @pytest.fixture
@@ -115,7 +114,7 @@ async def test_5_the_status_bar_counts_what_failed_and_what_waits_for_another_tr
     first["retrying"] = 19
 
     async with staged(failing, clock) as stage:
-        every = all_queues(stage.app.model.queue_rows().values(), workers=0, slots=0)
+        every = stage.app.model.every_queue()
         assert every.failed >= 12
         assert every.retrying >= 19
         assert f"{every.failed} failed  {every.retrying} retrying" in stage.lines()[0]

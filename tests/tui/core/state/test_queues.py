@@ -10,7 +10,7 @@ from tests.tui.scene import job, worker
 from treadle.wire.jobs import JobItem
 from treadle.wire.workers import WorkerItem
 from treadle_tui.core.state.derived import QueueLinesMaker
-from treadle_tui.core.state.queues import QueueRow, all_queues, queue_row, told_once
+from treadle_tui.core.state.queues import QueueRow, all_queues, queue_row, summed, told_once
 from treadle_tui.core.state.workers import worker_row
 
 ITEMS = [WorkerItem.model_validate(worker(name, number, quiet=0, running=[])) for number, name in enumerate("abc")]
@@ -38,7 +38,7 @@ def test_failed_and_retrying_tasks_are_those_that_stand_so_now() -> None:
     assert (one.failed, one.retrying) == (3, 2)
     assert two.retrying == 1, "the counts are newer: the others run by now"
     assert queue("due", counts={"pending": 3}, retrying=2).retrying == 2, "in line for its next try"
-    every = all_queues([one, two], workers=0, slots=0)
+    every = all_queues([one, two], summed([one.job, two.job]), workers=0, slots=0)
     assert (every.failed, every.retrying) == (4, 3)
     assert one.job.history is not None
     assert every.job.history is not None
@@ -50,7 +50,8 @@ def test_what_a_worker_has_claimed_ahead_does_not_run() -> None:
     one = queue("one", A, counts={"running": 8, "claimed": 42})
 
     assert (one.running, one.claimed, one.slots) == (8, 42, 8)
-    every = all_queues([one, queue("two", A, counts={"claimed": 1})], workers=1, slots=8)
+    two = queue("two", A, counts={"claimed": 1})
+    every = all_queues([one, two], summed([one.job, two.job]), workers=1, slots=8)
     assert (every.running, every.claimed) == (8, 43)
     assert one.exported()["now"]["claimed"] == 42
 
@@ -77,3 +78,13 @@ def test_the_lines_that_are_kept_are_those_that_would_be_made_anew(changes: list
             workers = workers | {key: worker_row(item, NOON)}
 
         assert maker.lines(jobs, counts, workers) == QueueLinesMaker().lines(jobs, counts, workers)
+
+
+def test_counts_that_change_leave_what_all_queues_did_as_it_was_added_up() -> None:
+    maker, jobs = QueueLinesMaker(), {name: queue(name, A).job for name in ("one", "two")}
+    before = maker.lines(jobs, {}, WORKERS).every
+
+    after = maker.lines(jobs, {"lab:tasks:one": {"pending": 7}}, WORKERS).every
+
+    assert after.pending == before.pending + 7 - queue("one").pending
+    assert after.job.history is before.job.history

@@ -28,9 +28,6 @@ HELD_SECONDS = 60.0
 BUSY_SECONDS = 900.0
 """The same for a task that runs, stops or waits for its retry: this ends by itself, but should not take so long."""
 
-FAILING_LEAST = 3
-"""Fewer failures than this in the last minute are no news."""
-
 
 @dataclass(frozen=True, slots=True)
 class Alert:
@@ -114,24 +111,8 @@ def _of_queue(queue: QueueRow, now: datetime) -> Iterator[Alert]:
     elif queue.state == "paused" and queue.pending:
         text = f"paused, {number(queue.pending)} wait"
         yield Alert("warn", queue.job.name, text, "queue", queue.name, waited)
-    failing = failing_words(queue)
-    if failing:
-        yield Alert("warn", queue.job.name, failing, "failing", queue.name)
-
-
-def failing_words(queue: QueueRow) -> str:
-    """Return how much more a queue has failed in the last minute than in those before; nothing when it has not."""
-    history = queue.job.history
-    if history is None or history.step_seconds <= 0:
-        return ""
-    steps = max(1, round(60 / history.step_seconds))
-    failed, before = sum(history.failed[-steps:]), sum(history.failed[:-steps])
-    done, done_before = sum(history.completed[-steps:]), sum(history.completed[:-steps])
-    share = failed / (failed + done) if failed else 0.0
-    usual = before / (before + done_before) if before else 0.0
-    if failed < FAILING_LEAST or share < 0.05 or share < 2 * usual:
-        return ""
-    return f"{share:.0%} fail, usually {usual:.0%}" if before + done_before else f"{share:.0%} fail"
+    if queue.failing:
+        yield Alert("warn", queue.job.name, queue.failing, "failing", queue.name)
 
 
 def _of_worker(worker: WorkerRow, serving: Collection[str]) -> Iterator[Alert]:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from treadle.wire.jobs import JobItem, Percentiles
-from treadle_tui.core.state.attention import Alert, failing_words
+from treadle_tui.core.state.attention import Alert
 from treadle_tui.core.state.forecast import Forecast
-from treadle_tui.core.state.queues import QueueRow, all_queues, queue_row
+from treadle_tui.core.state.queues import QueueRow, all_queues, queue_row, summed
 from treadle_tui.core.state.workers import WorkerRow
 
 
@@ -78,6 +78,7 @@ class QueueLinesMaker:
         self._jobs: Mapping[str, JobItem] = {}
         self._counts: Mapping[str, Mapping[str, int]] = {}
         self._capacity: Mapping[str, int | None] = {}
+        self._every: JobItem | None = None
         self._lines: QueueLines | None = None
         self._usual: tuple[Mapping[str, JobItem] | None, Mapping[str, Percentiles]] = (None, {})
 
@@ -100,8 +101,16 @@ class QueueLinesMaker:
         if self._lines is None or not (jobs is self._jobs and counts is self._counts and same_workers):
             before = self._lines.rows if self._lines is not None and same_workers else {}
             rows = {job.full_name: self._row(job, counts, workers, before) for job in jobs.values()}
+            if self._every is None or jobs is not self._jobs:
+                # Most of what queues tell in a second is how many tasks they have.
+                self._every = summed(jobs.values())
             self._jobs, self._counts, self._capacity = jobs, counts, capacity
-            self._lines = _lines(rows, [each for each in capacity.values() if each is not None])
+            serving = [each for each in capacity.values() if each is not None]
+            self._lines = QueueLines(
+                rows,
+                all_queues(rows.values(), self._every, workers=len(serving), slots=sum(serving)),
+                [row for row in rows.values() if row.state != "open" or row.failing],
+            )
         return self._lines
 
     def _row(
@@ -116,11 +125,3 @@ class QueueLinesMaker:
         told, row = counts.get(name, job.counts), before.get(name)
         is_right = row is not None and row.job is job and self._counts.get(name, job.counts) is told
         return row if row is not None and is_right else queue_row(job, told, workers)
-
-
-def _lines(rows: dict[str, QueueRow], serving: Sequence[int]) -> QueueLines:
-    return QueueLines(
-        rows,
-        all_queues(rows.values(), workers=len(serving), slots=sum(serving)),
-        [row for row in rows.values() if row.state != "open" or failing_words(row)],
-    )

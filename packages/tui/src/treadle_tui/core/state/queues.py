@@ -1,12 +1,12 @@
 """A job's queue as the dashboard shows it, made of the job, its counts and its workers."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from treadle.wire.jobs import JobItem, Percentiles, QueueStats
+from treadle.wire.jobs import JobItem, Percentiles, QueueHistory, QueueStats
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import WAITING, Status
 from treadle_tui.core.draw.glyphs import QueueState
@@ -15,6 +15,9 @@ from treadle_tui.core.state.workers import WorkerRow
 
 ALL_QUEUES = "*"
 """The key of the line that stands for every queue; `job:*` in a filter means the same."""
+
+FAILING_LEAST = 3
+"""Fewer failures than this in the last minute are no news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class QueueRow:
     workers: int
     rate: float
     """Tasks completed a second."""
+    failing: str
+    """How much more of it failed in the last minute than in those before, in words; nothing when it has not."""
 
     @property
     def name(self) -> str:
@@ -85,7 +90,24 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
         retrying=min(job.retrying, sum(counts.get(status, 0) for status in WAITING)),
         workers=len(serving),
         rate=recent_rate(job.history.completed, job.history.step_seconds) if job.history else 0.0,
+        failing=_failing(job.history),
     )
+
+
+def _failing(history: QueueHistory | None) -> str:
+    if history is None or history.step_seconds <= 0:
+        return ""
+    steps = max(1, round(60 / history.step_seconds))
+    failed = sum(history.failed[-steps:])
+    if failed < FAILING_LEAST:
+        return ""
+    before = sum(history.failed[:-steps])
+    done, done_before = sum(history.completed[-steps:]), sum(history.completed[:-steps])
+    share = failed / (failed + done)
+    usual = before / (before + done_before) if before else 0.0
+    if share < 0.05 or share < 2 * usual:
+        return ""
+    return f"{share:.0%} fail, usually {usual:.0%}" if before + done_before else f"{share:.0%} fail"
 
 
 def told_once(rows: Iterable[QueueRow]) -> list[QueueRow]:
@@ -99,26 +121,20 @@ def told_once(rows: Iterable[QueueRow]) -> list[QueueRow]:
     return lines
 
 
-def all_queues(rows: Iterable[QueueRow], *, workers: int, slots: int) -> QueueRow:
-    """Return the line that stands for every queue: what stands in theirs, added up.
-
-    `workers` serve any of them, with so many `slots`: each is counted once, however many queues it serves.
-    """
-    queues = list(rows)
-    jobs = [queue.job for queue in queues]
-    oldest = [at for queue in queues if (at := queue.oldest_pending_at) is not None]
+def summed(jobs: Collection[JobItem]) -> JobItem:
+    """Return the job that stands for every one: what they did, added up."""
     past = [job.past for job in jobs if job.past is not None]
     stats = [job.stats for job in jobs if job.stats is not None]
-    summed = None
+    measured = None
     if stats:
-        summed = QueueStats(
+        measured = QueueStats(
             since=max(one.since for one in stats),
             wait=Percentiles(),
             run=Percentiles(),
             failed_last_hour=sum(one.failed_last_hour for one in stats),
             retried_last_hour=sum(one.retried_last_hour for one in stats),
         )
-    job = JobItem(
+    return JobItem(
         id=ALL_QUEUES,
         room_id="",
         category="",
@@ -126,26 +142,34 @@ def all_queues(rows: Iterable[QueueRow], *, workers: int, slots: int) -> QueueRo
         full_name=ALL_QUEUES,
         schema={},
         created_at=min((job.created_at for job in jobs), default=datetime.max.replace(tzinfo=UTC)),
-        oldest_pending_at=min(oldest, default=None),
         history=next(iter(together(job.history for job in jobs if job.history is not None)), None),
         past=together(chain.from_iterable(past)) if past else None,
-        stats=summed,
+        stats=measured,
     )
+
+
+def all_queues(rows: Collection[QueueRow], job: JobItem, *, workers: int, slots: int) -> QueueRow:
+    """Return the line that stands for every queue: what stands in theirs, added up; `job` is that of their jobs.
+
+    `workers` serve any of them, with so many `slots`: each is counted once, however many queues it serves.
+    """
+    oldest = [at for row in rows if (at := row.oldest_pending_at) is not None]
     return QueueRow(
-        job=job,
+        job=job.model_copy(update={"oldest_pending_at": min(oldest, default=None)}),
         state="open",
-        pending=sum(queue.pending for queue in queues),
-        running=sum(queue.running for queue in queues),
-        claimed=sum(queue.claimed for queue in queues),
+        pending=sum(row.pending for row in rows),
+        running=sum(row.running for row in rows),
+        claimed=sum(row.claimed for row in rows),
         slots=slots,
         told=slots,
         pool={},
-        scheduled=sum(queue.scheduled for queue in queues),
-        held=sum(queue.held for queue in queues),
-        failed=sum(queue.failed for queue in queues),
-        retrying=sum(queue.retrying for queue in queues),
+        scheduled=sum(row.scheduled for row in rows),
+        held=sum(row.held for row in rows),
+        failed=sum(row.failed for row in rows),
+        retrying=sum(row.retrying for row in rows),
         workers=workers,
-        rate=sum(queue.rate for queue in queues),
+        rate=sum(row.rate for row in rows),
+        failing="",
     )
 
 
