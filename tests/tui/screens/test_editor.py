@@ -23,7 +23,9 @@ shutil.copy(path, turns / f"seen-{turn}")
 new = turns / f"write-{turn}"
 if new.exists():
     head = "".join(line for line in path.read_text().splitlines(True) if line.startswith("//"))
-    path.write_text(head + new.read_text())
+    written = new.read_text()
+    mark = chr(0xFEFF) if written.startswith(chr(0xFEFF)) else ""
+    path.write_text(mark + head + written.removeprefix(mark))
 sys.exit(int((turns / "code").read_text()) if (turns / "code").exists() else 0)
 """
 
@@ -97,12 +99,13 @@ async def test_what_a_submit_says_is_edited_and_taken_away_and_given_back(
     assert (row["timeout"], row["retry_base"], row["scopes"]) == (30.0, 5.0, ["queue:read:lab"])
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "byte order mark"])
 async def test_6_an_edit_changes_a_waiting_task_and_is_undone(
-    server: MockServer, clock: FrozenClock, turns: Turns
+    mark: str, server: MockServer, clock: FrozenClock, turns: Turns
 ) -> None:
     row = alone(server, pending(server))
     before = dict(row)
-    turns.write(json.dumps({"payload": {"angle": 7}, "priority": 5}))
+    turns.write(mark + json.dumps({"payload": {"angle": 7}, "priority": 5}))
 
     async with staged(server, clock) as stage:
         await stage.press("2", "e")

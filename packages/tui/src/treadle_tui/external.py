@@ -49,7 +49,7 @@ async def edit(app: App[None], text: str, *, name: str) -> str:
     with _file(text, name) as path:
         await _run(app, [*command, str(path)])
         try:
-            return await asyncio.to_thread(path.read_text, encoding="utf-8")
+            return await asyncio.to_thread(path.read_text, encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise ExternalError(f"what the editor left can't be read: {error}") from None
 

@@ -48,6 +48,21 @@ def test_a_recording_of_a_dashboard_that_was_killed_is_read_as_far_as_it_goes(
     assert open_recording(tmp_path / "cut").seconds == pytest.approx(10, abs=0.1)
 
 
+def test_a_recording_ends_before_a_line_that_is_of_an_earlier_moment(tmp_path: Path, clock: FrozenClock) -> None:
+    recorder = Recorder(tmp_path / "r", server_name="p", clock=clock)
+    for number in range(10):
+        clock.advance(1)
+        note(recorder, number)
+    recorder.close()
+    header, *lines = (tmp_path / "r").read_text().splitlines(keepends=True)
+    (tmp_path / "two").write_text("".join([header, *lines[5:], *lines[:5]]))
+
+    read = open_recording(tmp_path / "two")
+
+    assert read.seconds == 10.0
+    assert read.damage == f"line {len(lines[5:]) + 2} is of an earlier moment than the one before it"
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

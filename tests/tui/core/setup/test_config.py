@@ -47,6 +47,9 @@ def test_a_whole_file_says_all_of_it() -> None:
         ('trace_url = "https://x/trace"', 1, "must be an address with {trace_id} in it"),
         ('trace_url = "file:///{trace_id}"', 1, "must be an address with {trace_id} in it"),
         ('context = "prod"', 1, 'there is no context "prod": there is no table'),
+        ('ascii = true\n[context.a]\nurl = "http://x"', 2, "there is no table [context.a]: write [contexts.a]"),
+        ('[context]\nurl = "http://x"', 1, "there is no table [context.NAME]: write [contexts.NAME]"),
+        ('[view]\nmine = "status:failed"', 1, "there is no table [view]: write [views]"),
         ('context = "prod"\n[contexts.lab]\nurl = "http://x"', 1, "it is one of lab"),
     ],
 )
@@ -65,6 +68,13 @@ def test_without_a_file_everything_is_as_usual_unless_one_was_named(tmp_path: Pa
     assert (usual.theme, usual.contexts, usual.keymap.own) == (None, {}, {})
     with pytest.raises(ConfigError, match="there is no such file"):
         read_config(tmp_path / "none.toml", must_exist=True)
+
+
+def test_a_byte_order_mark_that_an_editor_puts_first_is_none_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "tui.toml"
+    file.write_text('theme = "light"', encoding="utf-8-sig")
+
+    assert read_config(file, must_exist=True).theme == "light"
 
 
 def test_the_page_shows_a_file_with_everything_that_one_can_say_and_it_is_taken() -> None:

@@ -35,7 +35,7 @@ class Recording:
         self.header = _header(next(numbered, (1, b""))[1], name)
         self.begun_at = datetime.fromisoformat(self.header["at"])
         self.damage: str | None = None
-        """What is wrong with the line at which it ends, since that can't be read; None as long as none was found."""
+        """What is wrong with the line before which it ends; None as long as nothing was found."""
         self._times: list[float] = []
         self._lines: list[bytes] = []
         for number, line in numbered:
@@ -44,7 +44,11 @@ class Recording:
             match = _LINE.match(line)
             if match is None:
                 raise RecordingError(f"{name}, line {number}: this is no line of a recording: {line[:60]!r}")
-            self._times.append(float(match[1]))
+            at = float(match[1])
+            if at < self.seconds:
+                self.damage = f"line {number} is of an earlier moment than the one before it"
+                break
+            self._times.append(at)
             self._lines.append(line)
 
     @property

@@ -102,7 +102,8 @@ def default_path() -> Path:
 def read_config(path: Path, *, must_exist: bool) -> Config:
     """Read a file; a missing one is empty unless it must exist. Raises `ConfigError`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        # Some editors begin a file with a byte order mark.
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         if must_exist:
             raise ConfigError(f"{path}: there is no such file") from None
@@ -205,6 +206,10 @@ class _Parser:
 
     def _check(self, table: Mapping[str, Any], known: Mapping[str, type], where: tuple[str, ...]) -> None:
         for key, value in table.items():
+            if isinstance(value, Mapping) and f"{key}s" in known:
+                names = (f".{name}" for name, inner in value.items() if isinstance(inner, Mapping))
+                name = next(names, ".NAME" if key == "context" else "")
+                raise self._wrong((*where, key), f"there is no table [{key}{name}]: write [{key}s{name}]")
             if key not in known:
                 raise self._wrong((*where, key), f'there is no setting "{key}": write one of {", ".join(known)}')
             if not isinstance(value, known[key]):
@@ -221,7 +226,7 @@ class _Parser:
         for number, line in enumerate(self._lines, start=1):
             if header := re.match(r"\s*\[([^\[\]]+)\]", line):
                 present = [_bare(part) for part in re.findall(_PART, header[1])]
-                if present == list(where):
+                if present[: len(where)] == list(where):
                     return number
             elif (left := re.match(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=", line)) is not None:
                 path = [*present, *(_bare(part) for part in re.findall(_PART, left[1]))]
