@@ -6,8 +6,9 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -171,6 +172,41 @@ async def test_an_error_that_can_not_be_written_ends_its_own_run_alone(client: C
     assert mute.error == "Unspeakable: a Unspeakable that can't be printed"
     assert "asyncio" not in (run.traceback or "")
     assert (after.status, after.result) == ("completed", 1)
+
+
+@dataclass
+class Refusing:
+    """Can be made where it is given, and not where it is read again."""
+
+    kind: str
+    is_read: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.is_read:
+            raise {"exit": SystemExit, "odd": NoAnswer, "key": KeyError}[self.kind](self.kind)
+
+
+class NoAnswer(BaseException):
+    pass
+
+
+async def test_an_argument_whose_class_ends_its_process_fails_its_own_run_alone(
+    client: Client, working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """N1: a class that said `sys.exit()` ended each worker in turn that read it, and a KeyError was called a defect."""
+
+    @task
+    async def takes(value: Refusing) -> None: ...
+
+    handles = [await client.submit(takes.bind(Refusing(kind))) for kind in ("exit", "odd", "key")]
+    monkeypatch.setattr(Refusing, "is_read", True)
+    async with working(takes, good, concurrency=1):
+        told = [(await handle.wait(timeout=30)).error or "" for handle in handles]
+        after = await (await client.submit(good.bind(n=1))).result(timeout=30)
+
+    said = [text.partition(" can't be called so: ")[2] for text in told]
+    assert said == ["SystemExit: exit", "NoAnswer: odd", "KeyError: 'key'"]
+    assert after == 2
 
 
 async def test_of_many_submits_in_one_frame_only_the_odd_ones_fail(client: Client) -> None:

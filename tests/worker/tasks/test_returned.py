@@ -1,6 +1,7 @@
 """Results: written as JSON and read again as what the function returned, or refused."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,14 @@ def test_the_order_of_a_union_is_that_of_the_function() -> None:
     assert Returned(Path | str).read("a") == Path("a")
 
 
+@dataclass
+class Held:
+    data: str | bytes
+
+
 @pytest.mark.parametrize(
-    ("annotation", "value"), [(str | bytes, b"hi"), (bytes | str, "test"), (list[str | bytes], ["a", b"b"])]
+    ("annotation", "value"),
+    [(str | bytes, b"hi"), (bytes | str, "test"), (list[str | bytes], ["a", b"b"]), (Held, Held(b"hi"))],
 )
 def test_bytes_that_would_be_read_as_a_text_or_a_text_as_bytes_are_refused(annotation: Any, value: Any) -> None:
     with pytest.raises(BadValue, match=r"^result may be bytes or a text, .* would be read again as the other: return"):
@@ -30,7 +37,14 @@ def test_bytes_that_would_be_read_as_a_text_or_a_text_as_bytes_are_refused(annot
 
 @pytest.mark.parametrize(
     ("annotation", "value"),
-    [(str | bytes, "test"), (bytes | str, b"hi"), (bytes | str, "a text"), (bytes | None, None), (bytes, b"\xff")],
+    [
+        (str | bytes, "test"),
+        (bytes | str, b"hi"),
+        (bytes | str, "a text"),
+        (bytes | None, None),
+        (bytes, b"\xff"),
+        (Held, Held("test")),
+    ],
 )
 def test_what_is_read_again_is_taken(annotation: Any, value: Any) -> None:
     returned = Returned(annotation)

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 from enum import Enum, IntFlag
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jsonschema_rs
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, Json, Secret, SecretBytes, SecretStr, computed_field
+from typing_extensions import TypeAliasType, TypedDict
 
 from treadle import errors, task
 
@@ -91,6 +92,28 @@ def test_what_no_worker_could_read_is_refused_at_submit(annotation: Any, given: 
         takes.bind(given)
 
 
+class HoldsInModel(BaseModel):
+    data: str | bytes
+
+
+@dataclass
+class HoldsInDataclass:
+    data: str | bytes
+
+
+class HoldsInRow(NamedTuple):
+    data: str | bytes
+
+
+class HoldsInDict(TypedDict):
+    data: str | bytes
+
+
+Either = TypeAliasType("Either", str | bytes)
+
+HOLDERS: list[Any] = [HoldsInModel, HoldsInDataclass, HoldsInRow, HoldsInDict]
+
+
 @pytest.mark.parametrize(
     ("annotation", "given"),
     [
@@ -98,6 +121,10 @@ def test_what_no_worker_could_read_is_refused_at_submit(annotation: Any, given: 
         (bytes | str, "test"),
         (list[str | bytes], ["a", b"b"]),
         (dict[str, Forbidding | str | bytes | None], {"a": b"x"}),
+        (list[bytes] | list[str], ["test"]),
+        *[(kind, kind(data=b"hi")) for kind in HOLDERS],
+        (dict[str, list[HoldsInRow]], {"a": [HoldsInRow(b"hi")]}),
+        (Either, b"hi"),
     ],
 )
 def test_bytes_that_would_be_read_again_as_a_text_or_a_text_as_bytes_are_refused(annotation: Any, given: Any) -> None:
@@ -112,7 +139,13 @@ def test_bytes_that_would_be_read_again_as_a_text_or_a_text_as_bytes_are_refused
 
 @pytest.mark.parametrize(
     ("annotation", "given"),
-    [(str | bytes, "test"), (bytes | str, b"hi"), (bytes | str, "a text"), (list[bytes] | list[str], ["no base64"])],
+    [
+        (str | bytes, "test"),
+        (bytes | str, b"hi"),
+        (bytes | str, "a text"),
+        (list[bytes] | list[str], ["no base64"]),
+        *[(kind, kind(data="test")) for kind in HOLDERS],
+    ],
 )
 def test_bytes_and_texts_that_are_read_again_are_taken(annotation: Any, given: Any) -> None:
     @task

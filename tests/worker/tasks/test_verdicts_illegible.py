@@ -3,11 +3,14 @@
 from typing import Any, Never
 
 import pytest
+from pydantic import BaseModel, model_serializer
 
 from tests.worker.jobs import double
 from treadle import Client, task
-from treadle.tasks.endings import raised
+from treadle.errors import BadValue
+from treadle.tasks.endings import raised, trace_of
 from treadle.tasks.verdicts import legible
+from treadle.values import brief, plain, said_by
 from treadle.wire.status import Status
 
 pytestmark = pytest.mark.anyio
@@ -92,3 +95,57 @@ def test_what_can_not_be_read_is_told_by_its_class_and_its_frames() -> None:
 
     assert told["error"] == "Illegible: Mute, which can't be read (RuntimeError: nothing to say of __class__)"
     assert "raise Mute" in told["traceback"]
+
+
+class Answering(BaseException):
+    """Answers by what it raises."""
+
+    def __init__(self, answer: BaseException) -> None:
+        self.answer = answer
+
+    def __str__(self) -> Never:
+        raise self.answer
+
+    def __repr__(self) -> Never:
+        raise self.answer
+
+    @property
+    def __class__(self) -> Any:
+        raise self.answer
+
+
+class Writing(BaseModel):
+    """Writes itself so."""
+
+    of: Any
+
+    @model_serializer
+    def write(self) -> Never:
+        raise self.of
+
+
+def ask(error: BaseException) -> list[Any]:
+    return [
+        lambda: said_by(Answering(error)),
+        lambda: brief(Answering(error)),
+        lambda: legible(Answering(error)),
+        lambda: trace_of(Answering(error)),
+        lambda: plain(Writing(of=error), "result"),
+        lambda: plain([Writing(of=error)], "result"),
+    ]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_ctrl_c_of_the_very_moment_at_which_a_class_is_asked_is_no_answer(number: int) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        ask(KeyboardInterrupt())[number]()
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_whatever_else_a_class_raises_ends_nothing(number: int) -> None:
+    try:
+        told = str(ask(NoWords())[number]())
+    except BadValue as error:
+        told = str(error)
+
+    assert told

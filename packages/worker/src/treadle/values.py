@@ -3,8 +3,8 @@
 import dataclasses
 import inspect
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel
 from pydantic_core import to_json, to_jsonable_python
@@ -12,6 +12,8 @@ from pydantic_core import to_json, to_jsonable_python
 from treadle.errors import BadValue, InvalidArguments
 from treadle.wire.fields import LONGEST_OUTPUT
 from treadle.wire.values import MOST_LEVELS, NO_JSON, REQUEST_LEVELS, TOO_DEEP, Fault, below, fault
+
+T = TypeVar("T")
 
 _SUSPECT = (b"\\u0000", b"NaN", b"Infinity")
 """What stands in JSON that holds a bad value, and rarely in other JSON."""
@@ -25,12 +27,27 @@ _BRIEF = 100
 _DIGITS_PER_BIT = math.log10(2)
 
 
+def asked(ask: Callable[[], T], otherwise: Callable[[BaseException], T]) -> T:
+    """Return what `ask` gives, which asks a class of the user's, or what `otherwise` makes of whatever that raised.
+
+    A class may write, read or name itself, and raise whatever it likes, SystemExit too: none of it may end a worker. A
+    Ctrl-C of that very moment is no answer of the class, and is let through.
+    """
+    try:
+        return ask()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - that is what it is for
+        return otherwise(error)
+
+
 def plain(value: Any, name: str, levels: int = MOST_LEVELS) -> Any:
     """Return a value as plain JSON data, bytes in base64. Raises `BadValue`, which names the place within `name`."""
-    try:
-        data = to_jsonable_python(value, bytes_mode="base64")
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
+
+    def refuse(error: BaseException) -> NoReturn:
         raise BadValue(str(_unplain(value, name, error))) from None
+
+    data = asked(lambda: to_jsonable_python(value, bytes_mode="base64"), refuse)
     if (found := fault(data, name, levels)) is not None:
         raise BadValue(str(found))
     return data
@@ -61,11 +78,12 @@ def encoded(request: Any) -> bytes:
     What is in it was checked already, or is checked by the server: looked for is only what would make it no JSON at
     all, in the time that three searches take.
     """
-    try:
-        data = to_json(request, inf_nan_mode="constants", bytes_mode="base64")
-    except Exception as error:  # noqa: BLE001 - as above
+
+    def refuse(error: BaseException) -> NoReturn:
         plain_request("the request", {"fields": request})
         raise InvalidArguments(f"the request can't be written as JSON: {said_by(error)}") from None
+
+    data = asked(lambda: to_json(request, inf_nan_mode="constants", bytes_mode="base64"), refuse)
     if any(mark in data for mark in _SUSPECT) and (found := fault(request, "", REQUEST_LEVELS)):
         raise InvalidArguments(f"the request can't be sent: {found}")
     return data
@@ -83,10 +101,13 @@ def clean(text: str) -> str:
 
 def said_by(error: BaseException) -> str:
     """Return an exception's own words, cleaned; one that can't say them is named."""
-    try:
-        return clean(str(error))
-    except BaseException:  # noqa: BLE001 - whatever its class does, SystemExit too, the run's end must be told
-        return f"a {type(error).__name__} that can't be printed"
+    return asked(lambda: clean(str(error)), lambda _: f"a {type(error).__name__} that can't be printed")
+
+
+def named(error: BaseException) -> str:
+    """Return an exception's class and its own words."""
+    said = said_by(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def _unplain(value: Any, name: str, error: BaseException) -> Fault:
@@ -113,11 +134,11 @@ def _within(name: str, found: Fault) -> Fault:
 
 
 def _refusal(value: Any) -> BaseException | None:
-    try:
+    def write() -> BaseException | None:
         to_jsonable_python(value, bytes_mode="base64")
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
-        return error
-    return None
+        return None
+
+    return asked(write, lambda error: error)
 
 
 def members(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -147,11 +168,12 @@ def brief(value: object) -> str:
 
     Of a number that Python won't write it is said how long it is, and of what can't write itself what it is.
     """
-    try:
-        text = repr(value)
-    except BaseException:  # noqa: BLE001 - a class may write itself, and raise whatever it likes, SystemExit too
+
+    def otherwise(_: BaseException) -> str:
         # Python writes no whole number of more than 4,300 digits.
         if isinstance(value, int):
             return f"a whole number of about {round(value.bit_length() * _DIGITS_PER_BIT):,} digits"
         return f"a {type(value).__name__} that can't be written"
+
+    text = asked(lambda: repr(value), otherwise)
     return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"

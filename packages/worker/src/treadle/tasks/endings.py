@@ -17,7 +17,7 @@ from treadle.tasks.outcomes import (
 )
 from treadle.tasks.returned import Returned
 from treadle.tasks.verdicts import Verdicts, leaves_of
-from treadle.values import clean, plain, said_by
+from treadle.values import asked, clean, named, plain, said_by
 from treadle.wire.status import Reason
 
 _FINAL = (
@@ -64,7 +64,7 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
     if (asleep := _suspended(error)) is not None:
         return asleep
     if verdicts is not None and verdicts.is_final(error):
-        return _exception(Reason.INTERNAL_ERROR, error, error) | {"error": _named(error, said_by(error))}
+        return _exception(Reason.INTERNAL_ERROR, error, error) | {"error": named(error)}
     decisive = meant(error)
     message = said_by(decisive)
     match decisive:
@@ -84,7 +84,7 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
         case Interrupted():
             return {"kind": "failed", "error": message}
         case _:
-            return {"kind": "failed", "error": _named(error, message), "traceback": trace_of(error)}
+            return {"kind": "failed", "error": named(error), "traceback": trace_of(error)}
 
 
 def meant(error: BaseException) -> BaseException:
@@ -107,10 +107,6 @@ def _suspended(error: BaseException) -> Ending | None:
         return None
     ending: Ending = {"kind": "suspended", "step": first.step, "occurrence": first.occurrence}
     return ending | {"seconds": first.seconds, "receives": first.receives}
-
-
-def _named(error: BaseException, message: str) -> str:
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _paused(message: str, checkpoint: Any) -> Ending:
@@ -149,12 +145,12 @@ def trace_of(error: BaseException) -> str:
     shown = error.__traceback__
     while shown is not None and shown.tb_next is not None and _is_ours(shown.tb_frame.f_globals):
         shown = shown.tb_next
-    try:
-        lines = traceback.format_exception(type(error), error, shown)
-    except BaseException as odd:  # noqa: BLE001 - whatever its class does, SystemExit too, the run's end must be told
-        named = f"{_named(error, said_by(error))}\n(its traceback can't be written out: {_named(odd, said_by(odd))})"
-        lines = ["Traceback (most recent call last):\n", *traceback.format_tb(shown), named]
-    return clean("".join(lines))
+
+    def otherwise(odd: BaseException) -> list[str]:
+        told = f"{named(error)}\n(its traceback can't be written out: {named(odd)})"
+        return ["Traceback (most recent call last):\n", *traceback.format_tb(shown), told]
+
+    return clean("".join(asked(lambda: traceback.format_exception(type(error), error, shown), otherwise)))
 
 
 def _exception(reason: Reason, decisive: BaseException, error: BaseException) -> Ending:

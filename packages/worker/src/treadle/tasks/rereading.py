@@ -2,7 +2,7 @@
 
 import types
 import typing
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -28,7 +28,7 @@ def is_sure(annotation: Any) -> bool:
     To look costs a submit of a line of text a third more, and one of 20,000 twice as much.
     """
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in _UNIONS and _has_both(inner):
+    if origin in _UNIONS and _names_bytes(annotation):
         return False
     if origin in {list, set, frozenset, tuple, *_UNIONS}:
         return all(part is ... or is_sure(part) for part in inner)
@@ -37,14 +37,28 @@ def is_sure(annotation: Any) -> bool:
     return isinstance(annotation, Hashable) and annotation in _SURE
 
 
-def takes_both(annotation: Any) -> bool:
-    """Return whether a type takes bytes or texts in one place, which JSON can't tell apart."""
-    inner = typing.get_args(annotation)
-    return (typing.get_origin(annotation) in _UNIONS and _has_both(inner)) or any(map(takes_both, inner))
+def _names_bytes(annotation: Any) -> bool:
+    return annotation is bytes or any(map(_names_bytes, typing.get_args(annotation)))
 
 
-def _has_both(kinds: tuple[Any, ...]) -> bool:
-    return bytes in kinds and str in kinds
+def takes_both(schema: Any) -> bool:
+    """Return whether what pydantic made of a type may take bytes or something else in one place, however deep.
+
+    It may be said of more types than that: who asks counts the bytes of a value then.
+    """
+    return {"bytes", "union"} <= set(_types_in(schema))
+
+
+def _types_in(schema: Any) -> Iterator[str]:
+    """Give what kinds of schemas stand in one, those of dataclasses, models and aliases that it names too."""
+    if isinstance(schema, Mapping):
+        if isinstance(kind := schema.get("type"), str):
+            yield kind
+        schema = schema.values()
+    elif not isinstance(schema, list | tuple):
+        return
+    for part in schema:
+        yield from _types_in(part)
 
 
 def bytes_in(value: object, levels: int = MOST_LEVELS) -> int:

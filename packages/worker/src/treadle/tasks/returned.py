@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_json
 
 from treadle.errors import BadValue
-from treadle.tasks.rereading import bytes_in, takes_both
-from treadle.values import brief, plain
+from treadle.tasks.rereading import bytes_in, is_sure, takes_both
+from treadle.values import asked, brief, plain
 
 _BYTES = ConfigDict(val_json_bytes="base64")
 """Results are sent with bytes in base64, as arguments are."""
@@ -21,7 +21,8 @@ class Returned:
     def __init__(self, annotation: Any = Any) -> None:
         self._annotation = annotation
         self._reads: TypeAdapter[list[Any]] | None = None
-        self._takes_both = takes_both(annotation)
+        self._takes_both: bool | None = False if is_sure(annotation) else None
+        """Whether it takes bytes or something else in one place; None until it is asked."""
 
     def write(self, value: Any, name: str) -> Any:
         """Return a result as plain JSON data. Raises `BadValue`, which names the place within `name`.
@@ -29,6 +30,8 @@ class Returned:
         So it does for bytes that would be read again as a text, and for a text that would be read as bytes.
         """
         data = plain(value, name)
+        if self._takes_both is None:
+            self._takes_both = takes_both(self._reader().core_schema)
         if self._takes_both and bytes_in(value) != bytes_in(self.read(data)):
             raise BadValue(
                 f"{name} may be bytes or a text, as the function is annotated, which JSON can't tell apart, and"
@@ -40,21 +43,17 @@ class Returned:
         """Return a result, JSON, as what the function says that it returns; as it is when it is no such thing."""
         if data is None:
             return None
+        # Annotations of results are promises that nobody checked when the function returned.
+        return asked(lambda: self._reader().validate_json(to_json([data]))[0], lambda _: data)
+
+    def _reader(self) -> TypeAdapter[list[Any]]:
+        """Return what reads a list with a result: a class by itself takes no configuration from outside.
+
+        No `Optional[…]`, which makes one type of `str | Path` and `Path | str`: that of the two which it saw first.
+        """
         if self._reads is None:
-            self._reads = _reader(self._annotation)
-        try:
-            return self._reads.validate_json(to_json([data]))[0]
-        except ValidationError:
-            # Annotations of results are promises that nobody checked when the function returned.
-            return data
-
-
-def _reader(annotation: Any) -> TypeAdapter[list[Any]]:
-    """Return what reads a list with a result: a class by itself takes no configuration from outside.
-
-    No `Optional[…]`, which makes one type of `str | Path` and `Path | str`: that of the two which it saw first.
-    """
-    try:
-        return TypeAdapter(list[annotation], config=_BYTES)
-    except Exception:  # noqa: BLE001 - it may raise whatever its types do; but what a result is like need not be known
-        return TypeAdapter(list[Any])
+            try:
+                self._reads = TypeAdapter(list[self._annotation], config=_BYTES)  # type: ignore[name-defined]
+            except Exception:  # noqa: BLE001 - whatever its types raise; but what a result is like need not be known
+                self._reads = TypeAdapter(list[Any])
+        return self._reads

@@ -5,7 +5,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import (
     BaseModel,
@@ -20,7 +20,7 @@ from pydantic_core import core_schema, to_json, to_jsonable_python
 from treadle.errors import BadValue, DefinitionError, InvalidArguments
 from treadle.tasks.rereading import bytes_in, is_sure, secret_of, takes_both
 from treadle.tasks.returned import Returned
-from treadle.values import brief, plain, said_by
+from treadle.values import asked, brief, named, plain, said_by
 from treadle.wire.values import MOST_LEVELS, fault, is_kept
 
 _CONTEXT = "treadle.tasks.context.Context"
@@ -79,8 +79,8 @@ class Signature:
         self._partial: dict[frozenset[str], type[BaseModel]] = {}
         self._is_sure = False
         """Whether what was written of the arguments is read again by their types, without looking."""
-        self._takes_both: frozenset[str] = frozenset()
-        """The parameters that take bytes or texts."""
+        self._takes_both = False
+        """Whether one of them takes bytes or something else in one place."""
         self._returns: Returned | None = None
 
     @property
@@ -89,9 +89,8 @@ class Signature:
         if self._model is None:
             self._model = self._make_model()
             self._places = tuple(zip(self.names, self._model.model_fields, strict=True))
-            kinds = {parameter.name: self._resolve(parameter.annotation) for parameter in self.parameters}
-            self._is_sure = all(map(is_sure, kinds.values()))
-            self._takes_both = frozenset(name for name, kind in kinds.items() if takes_both(kind))
+            self._is_sure = all(is_sure(self._resolve(parameter.annotation)) for parameter in self.parameters)
+            self._takes_both = not self._is_sure and takes_both(self._model.__pydantic_core_schema__)
         return self._model
 
     @property
@@ -148,12 +147,9 @@ class Signature:
 
     def arguments(self, payload: Any) -> dict[str, Any]:
         """Return a payload as keyword arguments, with defaults filled in; raise `InvalidArguments`."""
-        try:
-            # As JSON rather than as Python: strict models take a datetime's text in JSON only.
-            model = self.model.__pydantic_validator__.validate_json(to_json(payload))
-        except ValidationError as error:
-            raise InvalidArguments(self._explain(error)) from None
-        values = model.__dict__
+        # As JSON rather than as Python: strict models take a datetime's text in JSON only.
+        validate = self.model.__pydantic_validator__.validate_json
+        values = asked(lambda: validate(to_json(payload)), self._refuse).__dict__
         return {name: values[field] for name, field in self._places}
 
     def _read_again(self, model: BaseModel, dumped: dict[str, Any]) -> None:
@@ -174,9 +170,11 @@ class Signature:
             raise InvalidArguments(
                 f"{self.name} {_CANT}: written as JSON it could not be read again: {_places_of(error)}"
             ) from None
+        if not self._takes_both:
+            return
         for field, value in model:
-            argument = str(type(model).model_fields[field].alias)
-            if argument in self._takes_both and bytes_in(value) != bytes_in(getattr(again, field)):
+            if bytes_in(value) != bytes_in(getattr(again, field)):
+                argument = type(model).model_fields[field].alias
                 raise InvalidArguments(
                     f"{self.name} {_CANT}: {argument} takes bytes and texts, which JSON can't tell apart, and"
                     f" {brief(value)} would be read again as the other: take one of them, or two arguments"
@@ -192,6 +190,12 @@ class Signature:
                     " such tasks, as the whole of the argument"
                 )
         return None
+
+    def _refuse(self, error: BaseException) -> NoReturn:
+        """Raise `InvalidArguments` for what pydantic says of arguments, or their own classes raise."""
+        if type(error) is ValidationError:
+            raise InvalidArguments(self._explain(error)) from None
+        raise InvalidArguments(f"{self.name} {_CANT}: {named(error)}") from None
 
     def _explain(self, error: ValidationError) -> str:
         return f"{self.name} {_CANT}: {_places_of(error)}"

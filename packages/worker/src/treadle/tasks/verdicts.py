@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from treadle.errors import DefinitionError
 from treadle.tasks.outcomes import TaskOutcome
-from treadle.values import said_by
+from treadle.values import asked, said_by
 
 Exceptions = type[BaseException] | tuple[type[BaseException], ...]
 """A class of exceptions, or several."""
@@ -75,13 +75,17 @@ def legible(error: BaseException) -> BaseException:
     Whoever catches what code raised asks it before anything else does: `isinstance` asks for `__class__`, and an error
     out of that would end the worker instead of the run.
     """
-    try:
+
+    def read() -> BaseException:
         for one in leaves_of(error):
             _ = one.__class__, one.__traceback__, one.__cause__, one.__context__
-    except BaseException as odd:  # noqa: BLE001 - whatever its class does, SystemExit too, the run's end must be told
+        return error
+
+    def stand_in(odd: BaseException) -> BaseException:
         told = f"{type(error).__name__}, which can't be read ({type(odd).__name__}: {said_by(odd)})"
         return Illegible(told).with_traceback(BaseException.__getattribute__(error, "__traceback__"))
-    return error
+
+    return asked(read, stand_in)
 
 
 def _classes(function: str, name: str, given: Exceptions) -> tuple[type[BaseException], ...]:
