@@ -163,15 +163,15 @@ def _reason(value: Any, error: BaseException) -> str:
     return f"{type(value).__name__}, {NO_JSON}: {said_by(error)[:300]}; give plain data"
 
 
-def brief(value: object) -> str:
+def brief(value: Any) -> str:
     """Return how a value reads in an error, in about 100 characters.
 
     Of a number that Python won't write it is said how long it is, and of what can't write itself what it is.
     """
 
     def otherwise(_: BaseException) -> str:
-        # Python writes no whole number of more than 4,300 digits.
-        if isinstance(value, int):
+        if issubclass(type(value), int):
+            # Python writes no whole number of more than 4,300 digits.
             return f"a whole number of about {round(value.bit_length() * _DIGITS_PER_BIT):,} digits"
         return f"a {type(value).__name__} that can't be written"
 
