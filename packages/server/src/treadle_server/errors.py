@@ -2,38 +2,9 @@
 
 TreadleError
 ├── Refused                     the request is at fault; nothing was changed
-│   ├── InvalidRoomId           400 invalid-room-id
-│   ├── InvalidCategory         400 invalid-category
-│   ├── SchemaConflict          409 schema-conflict
-│   ├── JobNotFound             404 job-not-found
-│   ├── TaskNotFound            404 task-not-found
-│   ├── WorkerNotFound          404 worker-not-found
-│   ├── TargetNotFound          404 target-not-found
-│   ├── ArtifactNotFound        404 artifact-not-found
-│   ├── ArtifactConflict        409 artifact-conflict
-│   ├── RangeNotSatisfiable     416 range-not-satisfiable
-│   ├── ScheduleNotFound        404 schedule-not-found
-│   ├── LimitNotFound           404 limit-not-found
-│   ├── LimitInUse              409 limit-in-use
-│   ├── LimitFull               429 limit-full
-│   ├── InvalidTaskTransition   409 invalid-task-transition
-│   ├── StaleRun                409 stale-run
-│   ├── TaskConflict            409 task-conflict
-│   ├── Forbidden               403 forbidden
-│   ├── Unauthorized            401 unauthorized
-│   ├── InvalidPayload          422 invalid-payload
-│   ├── ValidationFailed        422 validation-error
-│   ├── PayloadTooLarge         413 payload-too-large
-│   ├── WebhookNotFound         404 webhook-not-found
-│   ├── FlowNotFound            404 flow-not-found
-│   ├── DependencyCycle         422 dependency-cycle
-│   ├── TooManyRequests         429 too-many-requests
-│   ├── InternalJobNotConfigured 503 internal-job-not-configured
-│   ├── NoSuchRoute             404 not-found
-│   ├── MethodNotAllowed        405 method-not-allowed
-│   └── UpgradeRequired         426 upgrade-required
-└── StoreUnavailable            503 store-unavailable: the database does not answer
-    └── DatabaseIsNewer         503 store-unavailable: a newer server has migrated it
+│   └── one class for each problem type: InvalidRoomId, JobNotFound, StaleRun …
+└── StoreUnavailable            the database does not answer
+    └── DatabaseIsNewer         a newer server has migrated it
 """
 
 from typing import Any, ClassVar
