@@ -2,6 +2,8 @@
 
 from enum import Enum
 
+from treadle_server.access import rights
+
 
 class Permission(Enum):
     """What is needed, and how a refusal is told.
@@ -18,7 +20,7 @@ class Permission(Enum):
     """Tells of the asker and of the server alone."""
     SUPERUSER = "a superuser's token"
     """What the server keeps for all users."""
-    METRICS = "queue:metrics"
+    METRICS = rights.METRICS
     READ_LIST = "queue:read:<room> for what is shown"
     """Shows what is read and leaves out the rest."""
     READ_JOB = "queue:read:<room>, else job-not-found"

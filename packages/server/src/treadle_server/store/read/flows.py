@@ -25,7 +25,7 @@ from treadle_server.store.tables import flows, task_dependencies, tasks
 
 _c = tasks.c
 _e = task_dependencies.c
-_COLUMNS = (flows.c.id, flows.c.name, flows.c.room, flows.c.submitter, flows.c.created_at)
+_COLUMNS = [flows.c[name] for name in Flow._fields]
 
 
 @dataclass(frozen=True, slots=True)

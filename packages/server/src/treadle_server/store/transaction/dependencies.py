@@ -218,7 +218,7 @@ async def watch(tx: Tx, seqs: Collection[int], *, is_open: bool) -> None:
 
 # Flows
 
-_FLOWS = (flows.c.id, flows.c.name, flows.c.room, flows.c.submitter, flows.c.created_at)
+_FLOWS = [flows.c[name] for name in Flow._fields]
 
 
 async def flows_by_id(tx: Tx, ids: Collection[str]) -> dict[str, Flow]:
