@@ -4,8 +4,8 @@ import re
 
 import httpx
 
+from treadle.wire.filters import SEVERAL
 from treadle.wire.problems import PROBLEMS
-from treadle_server.api.call import SEVERAL
 from treadle_server.api.openapi import document
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.testing import serve

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from treadle.wire.filters import TaskFilter
+from treadle.wire.filters import SEVERAL, TaskFilter
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.pages import MOST_OF_PAGE, PAGE
 from treadle.wire.reasons import ID_BEGINNING
@@ -124,9 +124,6 @@ class Call:
         except ValidationError as error:
             raise from_validation(error) from None
 
-
-SEVERAL: frozenset[str] = frozenset({"tag", "not_room", "not_job", "not_target", "not_worker", "not_tag", "not_error"})
-"""Parts of a filter that may stand in a query more than once, all of which hold."""
 
 _FLAGS = {"true": True, "false": False}
 

@@ -12,12 +12,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from treadle.wire.filters import SEVERAL
 from treadle.wire.log_lines import bound
 from treadle_server.access.principal import Principal
 from treadle_server.access.tokens import address_of, bearer
 from treadle_server.access.trust import trust
 from treadle_server.api import body
-from treadle_server.api.call import SEVERAL, Call
+from treadle_server.api.call import Call
 from treadle_server.api.connected import ClientGone
 from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.problems import problem_response

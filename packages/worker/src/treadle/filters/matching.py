@@ -6,13 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from treadle.wire import tags
-from treadle.wire.filters import TaskFilter
+from treadle.wire.filters import TIMES, TaskFilter, has_error
 
 WorkerNames = Mapping[str, str | None]
 """The names of workers by their ids."""
 
 _COLUMNS = {"job": "job_name", "room": "room_id", "target": "target"}
-_TIMES = {"created": "created_at", "started": "started_at", "ended": "completed_at"}
 
 
 def matches(task_filter: TaskFilter, task: Mapping[str, Any], *, workers: WorkerNames | None = None) -> bool:
@@ -59,13 +58,8 @@ def _is_its_error(task_filter: TaskFilter, task: Mapping[str, Any]) -> Iterator[
     yield task_filter.failure is None
 
 
-def has_error(wanted: str, error: str | None, reason: str | None) -> bool:
-    """Return whether an error is of a class, which stands before its message, or has it for its reason."""
-    return wanted in {error, reason} or (error or "").startswith(f"{wanted}:")
-
-
 def _is_of_its_time(task_filter: TaskFilter, task: Mapping[str, Any]) -> Iterator[bool]:
-    at = {key: _moment(task.get(column)) for key, column in _TIMES.items()}
+    at = {key: _moment(task.get(column)) for key, column in TIMES.items()}
     for key, moment in at.items():
         since, until = getattr(task_filter, f"{key}_from"), getattr(task_filter, f"{key}_until")
         yield since is None or (moment is not None and moment >= since)

@@ -54,6 +54,15 @@ TagWord = Annotated[str, Field(max_length=1300)]
 _SEVERAL = (BeforeValidator(_several), Field(max_length=20))
 
 
+TIMES = {"created": "created_at", "started": "started_at", "ended": "completed_at"}
+"""The fields of a task that are the times which a filter may bound."""
+
+
+def has_error(wanted: str, error: str | None, reason: str | None) -> bool:
+    """Return whether a task's error is of a class, which stands before its message, or has it for its reason."""
+    return wanted in {error, reason} or (error or "").startswith(f"{wanted}:")
+
+
 class TaskFilter(Request):
     """Which tasks a list, a window or a bulk action means; parts that are given must all hold."""
 
@@ -96,6 +105,14 @@ class TaskFilter(Request):
     not_tag: Annotated[list[TagWord], *_SEVERAL] | None = None
     not_error: Annotated[list[Text], *_SEVERAL] | None = None
 
+    @property
+    def named_workers(self) -> list[str]:
+        """Return the workers that it names, by id or by name."""
+        return [*([] if self.worker is None else [self.worker]), *(self.not_worker or ())]
+
+
+SEVERAL = frozenset(name for name in TaskFilter.model_fields if name == "tag" or name.startswith("not_"))
+"""Parts that may stand in a query more than once, all of which hold."""
 
 Order = Literal["position", "newest", "oldest", "updated"]
 """How lists of tasks are ordered; docs/protocol.md says by what."""

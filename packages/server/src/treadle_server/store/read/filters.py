@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.filters import TaskFilter
+from treadle.wire.filters import TIMES, TaskFilter
 from treadle.wire.ids import is_uuid
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name
 from treadle.wire.sealed import MARK
@@ -250,9 +250,6 @@ async def worker_ids(connection: AsyncConnection, called: Sequence[str]) -> list
         found += (await connection.execute(select(workers.c.id).where(workers.c.name.in_(names)))).scalars()
     return found
 
-
-TIMES = {"created": "created_at", "started": "started_at", "ended": "completed_at"}
-"""The columns of the times that a filter may bound."""
 
 _BOUNDS: tuple[tuple[str, Callable[[Any, Any], Any], str], ...] = (
     *((f"{name}_from", ge, column) for name, column in TIMES.items()),

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from treadle.wire.filters import TaskFilter
+from treadle.wire.filters import TIMES, TaskFilter, has_error
 from treadle.wire.ids import is_uuid
 from treadle.wire.tags import Entry, entries
 from treadle.wire.tags import wanted as wanted_entries
@@ -24,7 +24,7 @@ def matcher(wanted: TaskFilter) -> Matches | None:
     A text is looked for in payloads as the database keeps them, and in either case as the database understands that;
     which worker has a name, and of which group a failure is, only the database knows.
     """
-    if wanted.text is not None or wanted.failure is not None or any(not is_uuid(called) for called in _workers(wanted)):
+    if wanted.text is not None or wanted.failure is not None or not all(map(is_uuid, wanted.named_workers)):
         return None
     parts = _parts(wanted)
     if not parts:
@@ -60,18 +60,13 @@ def _parts(wanted: TaskFilter) -> list[Matches]:
     return parts
 
 
-def _workers(wanted: TaskFilter) -> list[str]:
-    """Return the workers that a filter names."""
-    return [*([] if wanted.worker is None else [wanted.worker]), *(wanted.not_worker or ())]
-
-
 def _has(tag: str) -> Matches:
     having = frozenset(wanted_entries(tag))
     return lambda task: task.tags is not None and not having.isdisjoint(_entries(task.tags))
 
 
 def _has_error(wanted: str, task: Task) -> bool:
-    return wanted in {task.error, task.reason} or (task.error or "").startswith(f"{wanted}:")
+    return has_error(wanted, task.error, task.reason)
 
 
 def _took(task: Task) -> timedelta | None:
@@ -79,7 +74,7 @@ def _took(task: Task) -> timedelta | None:
 
 
 _BOUNDED: dict[str, Callable[[Task], Any]] = {
-    **{column: attrgetter(column) for column in ("created_at", "started_at", "completed_at")},
+    **{column: attrgetter(column) for column in TIMES.values()},
     "tries": lambda task: task.run_id + 1,
     "took": _took,
 }

@@ -111,7 +111,7 @@ class Stream:
 
     async def _learn_names(self) -> bool:
         """Have the workers told, if the filter names one; return False when the connection was lost meanwhile."""
-        if self._wanted is None or all(map(is_uuid, _workers_of(self._wanted()))):
+        if self._wanted is None or all(map(is_uuid, self._wanted().named_workers)):
             return True
         self._workers.expect("workers")
         await self._link.request("watch", sub="workers", topic="workers")
@@ -139,8 +139,3 @@ class Stream:
     def _end(self, error: TreadleError | OSError | None) -> None:
         if not self._ended.done():
             self._ended.set_result(error)
-
-
-def _workers_of(wanted: TaskFilter) -> list[str]:
-    """Return the workers that a filter names, by id or by name."""
-    return [*([] if wanted.worker is None else [wanted.worker]), *(wanted.not_worker or ())]
