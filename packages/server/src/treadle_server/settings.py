@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES, TEN_YEARS
+from treadle.wire.log_lines import Style
 from treadle.wire.paths import UserPath, check_name, default_data_dir
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import OnRestart
@@ -119,7 +120,7 @@ class Settings(BaseSettings):
     max_connections_per_address: Annotated[int, Field(ge=0)] = 2_000
     """Connections of one address at once, unless it is a trusted proxy's; 0: no bound of its own."""
 
-    log_format: Literal["console", "json"] = "console"
+    log_format: Style = "console"
     """`console`: lines to read on standard error. `json`: an object a line, for what collects logs."""
 
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None

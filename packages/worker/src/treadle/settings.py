@@ -1,7 +1,7 @@
 """What the SDK and the command read from the environment: `TREADLE_*`."""
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from treadle.errors import TreadleError
 from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES, TEN_YEARS
+from treadle.wire.log_lines import Style
 from treadle.wire.names import parse_room
 from treadle.wire.paths import UserPath, default_data_dir
 from treadle.wire.reasons import reason
@@ -62,7 +63,7 @@ class Settings(BaseSettings):
     capture_output: bool = True
     """Whether what a task's code logs and prints goes to the log of its task too."""
 
-    log_format: Literal["console", "json"] = "console"
+    log_format: Style = "console"
     """How a worker's process writes its log: lines to read, or an object a line."""
 
     max_retries: Budget = 3

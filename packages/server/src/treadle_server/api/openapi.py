@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
@@ -15,6 +15,7 @@ from treadle.wire.operations import SIGNED
 from treadle.wire.pages import MOST_OF_PAGE
 from treadle.wire.problems import PROBLEMS, Problem
 from treadle.wire.runs import Claim, Report
+from treadle.wire.webhooks import DeliveryState
 from treadle_server import __version__
 from treadle_server.api.endpoint import Endpoint
 
@@ -30,7 +31,7 @@ _QUERY: dict[str, dict[str, Any]] = {
     "offset": {"type": "integer", "minimum": 0},
     "held": {"type": "boolean"},
     "run": {"type": "integer", "minimum": 0},
-    "state": {"type": "string", "enum": ["dead", "waiting"], "default": "dead"},
+    "state": {"type": "string", "enum": list(get_args(DeliveryState)), "default": "dead"},
 }
 """Parameters of the query that are no text."""
 

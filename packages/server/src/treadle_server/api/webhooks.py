@@ -1,7 +1,7 @@
 """Webhooks over HTTP: set, shown to their owner and to superusers, and their dead deliveries tried again."""
 
 import re
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import orjson
@@ -11,7 +11,7 @@ from starlette.responses import Response
 from uuid_utils import uuid7
 
 from treadle.wire.names import SHARED_ROOMS
-from treadle.wire.webhooks import NAME, Redeliver, WebhookSet
+from treadle.wire.webhooks import NAME, DeliveryState, Redeliver, WebhookSet
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.domain.webhooks import new_secret
@@ -107,7 +107,7 @@ async def deliveries(call: Call) -> Response:
     Raises `WebhookNotFound`, and `ValidationFailed` for another state.
     """
     limit, offset, state = call.limit(), call.offset(), call.text("state") or "dead"
-    if state not in {"dead", "waiting"}:
+    if state not in get_args(DeliveryState):
         raise ValidationFailed(f"state: {state[:40]!r} is neither dead nor waiting")
     async with call.ctx.engine.store.read() as connection:
         found = await _seen(connection, call, _room(call), call.path("name"))

@@ -10,7 +10,6 @@ from textual.message import Message
 from treadle import filters
 from treadle.wire import bulk
 from treadle.wire.filters import TaskFilter
-from treadle.wire.frames import Topic
 from treadle.wire.status import Status
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.live.subscriptions import Want
@@ -29,6 +28,7 @@ from treadle_tui.core.views.status_bar import span_words
 from treadle_tui.core.views.task_columns import ORDERS
 from treadle_tui.core.views.task_list import TaskList
 from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.attention import ALERT_TOPICS
 from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.export import ExportRequest
 from treadle_tui.widgets.filter_line import FilterLine
@@ -71,8 +71,7 @@ class Main(BaseScreen):
 
     def on_mount(self) -> None:
         """Begin in the queues."""
-        topics: tuple[Topic, ...] = ("counts", "jobs", "workers", "targets", "schedules", "failures")
-        self.ctx.feed.want(*map(Want, topics))
+        self.ctx.feed.want(*map(Want, ALERT_TOPICS))
         self._filter_line.put(self.ctx.query.text)
         self._begin_list()
         self._queue_grid.focus()

@@ -1,13 +1,14 @@
 """`treadle limits`: how much runs at once and begins in a time, over all workers; set and deleted too."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from treadle.cli.show import ListedGroup, as_json, ask, at_most, duration, print_item, print_page, print_table, say
+from treadle.wire.limits import OnFull
 
 if TYPE_CHECKING:
-    from treadle.wire.limits import LimitItem, LimitKey, OnFull
+    from treadle.wire.limits import LimitItem, LimitKey
 
 _room = click.option("--room", default="@global", show_default=True, help="The room in which the limit stands.")
 
@@ -51,7 +52,7 @@ def show(name: str, *, room: str, is_json: bool) -> None:
 @click.option("--burst", type=click.IntRange(1), help="The most claims at once; left out, the rate's count.")
 @click.option(
     "--on-full",
-    type=click.Choice(["wait", "reject", "newest", "replace"]),
+    type=click.Choice(get_args(OnFull)),
     default="wait",
     show_default=True,
     help="What becomes of a task that is put in when there is no room.",
@@ -64,7 +65,7 @@ def set_limit(
     concurrency: int | None,
     rate: str | None,
     burst: int | None,
-    on_full: "OnFull",
+    on_full: OnFull,
     room: str,
     is_json: bool,
 ) -> None:

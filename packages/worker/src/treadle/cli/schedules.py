@@ -1,6 +1,6 @@
 """`treadle schedules`: list, show, set, pause, resume, run and delete recurring tasks."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -18,10 +18,11 @@ from treadle.cli.show import (
 from treadle.cli.steer import steer_each
 from treadle.cli.submit import payload_of
 from treadle.cli.task_options import options_of, task_traits
+from treadle.wire.schedules import Missed
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
-    from treadle.wire.schedules import Missed, ScheduleItem
+    from treadle.wire.schedules import ScheduleItem
 
 _room = click.option("--room", default="@global", show_default=True, help="The room that the tasks are submitted from.")
 _names = click.argument("names", nargs=-1, required=True, metavar="NAME...")
@@ -64,7 +65,7 @@ def show(name: str, *, room: str, is_json: bool) -> None:
 @click.option("--zone", help="The time zone of the cron expression; UTC when left out.")
 @click.option("--every", "interval", type=click.FloatRange(1), metavar="SECONDS", help="Instead of --cron.")
 @click.option("--jitter", type=click.FloatRange(0), default=0, help="Seconds by which a task may be late at random.")
-@click.option("--missed", type=click.Choice(["late", "skip"]), default="late", show_default=True,
+@click.option("--missed", type=click.Choice(get_args(Missed)), default="late", show_default=True,
               help="One late run for all ticks that were missed, or none.")  # fmt: skip
 @click.option("--payload", help="The whole payload as JSON, instead of KEY=VALUE.")
 @task_traits
@@ -75,7 +76,7 @@ def show(name: str, *, room: str, is_json: bool) -> None:
 @as_json
 def set_schedule(
     name: str, job: str, arguments: tuple[str, ...], *, payload: str | None, cron: str | None, zone: str | None,
-    interval: float | None, jitter: float, missed: "Missed", deadline: float | None, paused: bool | None, room: str,
+    interval: float | None, jitter: float, missed: Missed, deadline: float | None, paused: bool | None, room: str,
     is_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Make or replace the schedule NAME of JOB, room:category:name.

@@ -24,7 +24,7 @@ from treadle.isolation.lease_killer import end_group, kill_at_the_end
 from treadle.isolation.loading import load
 from treadle.isolation.output import Output, captured, current
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Context, Credential, Done, Level, check_steps
+from treadle.tasks.context import Context, Credential, Done, check_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.dependencies import payload_of
 from treadle.tasks.endings import Ending, completed, raised
@@ -34,6 +34,7 @@ from treadle.values import said_by
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.log_lines import bound
 from treadle.wire.problems import Problem
+from treadle.wire.runs import Level
 
 
 class ParentLink:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, cast
 
-from treadle.tasks.context import Level
 from treadle.values import clean
+from treadle.wire.runs import Level
 
 OURS = ("treadle", "websockets", "httpx", "httpcore", "asyncio")
 """Loggers that tell of the worker, and of how it speaks with its server; a module that submits is no task."""

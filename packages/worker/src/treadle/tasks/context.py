@@ -7,7 +7,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
-    Literal,
     Protocol,
     TypeVar,
     TypeVarTuple,
@@ -17,6 +16,8 @@ from typing import (
 )
 
 from treadle.tasks.outcomes import Interrupted
+from treadle.wire.fields import MOST_USAGE
+from treadle.wire.runs import MOST_MESSAGE, Level
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
@@ -31,12 +32,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
-Level = Literal["debug", "info", "warning", "error", "critical"]
-
 _LEVELS = frozenset(get_args(Level))
-
-_MOST_USAGE = 1e15
-"""What a run may use in all, as the wire models have it."""
 
 _UNSET: Any = object()
 
@@ -224,7 +220,6 @@ class Context:
         if share is not None and not 0 <= share <= 1:
             raise ValueError(f"progress is a share between 0 and 1, not {share}")
         from treadle.values import clean
-        from treadle.wire.runs import MOST_MESSAGE
 
         # Cleaned first: what is spelt out takes more room.
         shown = None if message is None else clean(str(message))[:MOST_MESSAGE]
@@ -242,8 +237,8 @@ class Context:
         Past the budget the run is stopped, and the task fails with the reason budget-exceeded. Raises `ValueError` for
         an amount below 0, or past 1e15 in all.
         """
-        if not 0 <= amount <= _MOST_USAGE - self._usage:
-            raise ValueError(f"a run spends amounts from 0 up, {_MOST_USAGE:g} in all, not {amount}")
+        if not 0 <= amount <= MOST_USAGE - self._usage:
+            raise ValueError(f"a run spends amounts from 0 up, {MOST_USAGE:g} in all, not {amount}")
         self._usage += float(amount)
         self._port.spend(self._usage)
 

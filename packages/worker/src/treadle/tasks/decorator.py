@@ -13,6 +13,7 @@ from typing import (
     Literal,
     Protocol,
     Unpack,
+    get_args,
     overload,
 )
 
@@ -182,7 +183,7 @@ def _isolation(function: Callable[..., Any], wanted: Isolation | None) -> Isolat
         raise DefinitionError(f"{function.__qualname__} is a generator: a task returns one result; return a list")
     if wanted is None:
         return "async" if is_async else "thread"
-    if wanted not in {"async", "thread", "process"}:
+    if wanted not in get_args(Isolation):
         raise DefinitionError(f"isolation={wanted!r} of {function.__qualname__} must be 'async', 'thread' or 'process'")
     if wanted == "async" and not is_async:
         raise DefinitionError(f"{function.__qualname__} is no async function: use isolation='thread' or 'process'")

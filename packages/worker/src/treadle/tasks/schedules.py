@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from treadle.client.options import Options, duration, seconds, template
 from treadle.errors import DefinitionError, InvalidArguments
@@ -29,7 +29,7 @@ class _ScheduleFields:
     """How long after its tick a task is of use."""
 
     def __post_init__(self) -> None:
-        if self.missed not in {"late", "skip"}:
+        if self.missed not in get_args(Missed):
             raise DefinitionError(f"missed={self.missed!r} of a schedule must be 'late' or 'skip'")
         if (jitter := duration(self.jitter)) is None or jitter < 0:
             raise DefinitionError(f"jitter={brief(self.jitter)} of a schedule is a duration, 0 or more")

@@ -17,7 +17,7 @@ from treadle.loops import has_loop
 from treadle.settings import Settings, split_urls
 from treadle.tasks import endings
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Context, Credential, Done, Level, check_steps
+from treadle.tasks.context import Context, Credential, Done, check_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.dependencies import payload_of
 from treadle.tasks.endings import Ending
@@ -28,6 +28,7 @@ from treadle.testing.inline_steps import InlineSteps
 from treadle.transport.http import HttpChannel
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.fields import MOST_WEIGHT
+from treadle.wire.runs import Level
 from treadle.wire.tasks import TaskItem
 from treadle.worker.link import HttpLink
 from treadle.worker.middleware import Middleware, chained, checked

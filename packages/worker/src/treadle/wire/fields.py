@@ -81,7 +81,9 @@ MOST_MULTIPLIER, MOST_RANDOMIZATION = 100, 10
 Budget = Annotated[int, Field(strict=True, ge=0, le=MOST_TRIES)]
 """How many retries or requeues are allowed."""
 
-Amount = Annotated[float, Field(strict=True, ge=0, le=1e15, allow_inf_nan=False)]
+MOST_USAGE = 1e15
+
+Amount = Annotated[float, Field(strict=True, ge=0, le=MOST_USAGE, allow_inf_nan=False)]
 """Usage and its limit, in whatever unit the task counts."""
 
 Integer = Annotated[int, Field(strict=True, ge=LEAST_INTEGER, le=MOST_INTEGER)]

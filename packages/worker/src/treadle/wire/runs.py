@@ -151,11 +151,15 @@ class Progress(Request):
     message: ProgressMessage | None = None
 
 
+Level = Literal["debug", "info", "warning", "error", "critical"]
+"""How grave a line of the log is."""
+
+
 class LogLine(Request):
     """One line that the task's code logged."""
 
     at: GivenInstant | None = None
-    level: Literal["debug", "info", "warning", "error", "critical"] = "info"
+    level: Level = "info"
     message: LongText
 
 

@@ -31,13 +31,14 @@ from treadle.isolation.processes import Child, ChildDied, Children, origin_of
 from treadle.isolation.threads import CodeExit, call_in_thread
 from treadle.tasks import endings
 from treadle.tasks.content import Content
-from treadle.tasks.context import Context, Level, Port, check_steps
+from treadle.tasks.context import Context, Port, check_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
 from treadle.tasks.outcomes import Suspend
 from treadle.tasks.verdicts import legible
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.log_lines import bound_now
+from treadle.wire.runs import Level
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Leases
 from treadle.worker.middleware import Middleware, RaisedInProcess, chained

@@ -8,8 +8,9 @@ from typing import Any
 from treadle.errors import ConnectionFailed, InvalidArguments, ProblemError, TreadleError
 from treadle.ids import RunKey
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Done, Level
+from treadle.tasks.context import Done
 from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.runs import Level
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Leases
 from treadle.worker.reports import Reporter

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from treadle.wire import transitions
 from treadle_tui.core.verbs.scopes import Scope
 
-Verb: TypeAlias = Literal["cancel", "pause", "resume", "rerun", "resolve"]
+Verb: TypeAlias = transitions.Action
 PAST: dict[Verb, str] = {
     "cancel": "cancelled",
     "pause": "paused",
