@@ -3,7 +3,7 @@
 Ten dashboards look on, tasks are submitted at a steady rate, and others one at a time to see how long they wait.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -37,20 +37,19 @@ class Look:
     """Tasks that were submitted and have not ended."""
     submitted: int
 
-    def samples(self, minutes: float) -> Iterator[Sample]:
-        """Return the points of the curves."""
-        for figure, value in (
-            ("memory, resident", self.resident),
-            ("memory, no mapped files", self.own),
-            ("descriptors, the server's", self.descriptors),
-            ("files, in the data directory", self.files),
-            ("disk, database and artifacts", self.disk),
-            ("wait, start p50", percentile(self.starts, 0.5)),
-            ("wait, start p99", percentile(self.starts, 0.99)),
-            ("wait, result p99", percentile(self.results, 0.99)),
-            ("backlog, not ended", self.backlog),
-        ):
-            yield Sample(figure, value, minutes)
+
+OVER_TIME: tuple[tuple[str, str, Callable[[Look], float]], ...] = (
+    ("memory, resident", "MB", lambda look: look.resident),
+    ("memory, no mapped files", "MB", lambda look: look.own),
+    ("descriptors, the server's", "open", lambda look: look.descriptors),
+    ("files, in the data directory", "files", lambda look: look.files),
+    ("disk, database and artifacts", "MB", lambda look: look.disk),
+    ("wait, start p50", "ms", lambda look: percentile(look.starts, 0.5)),
+    ("wait, start p99", "ms", lambda look: percentile(look.starts, 0.99)),
+    ("wait, result p99", "ms", lambda look: percentile(look.results, 0.99)),
+    ("backlog, not ended", "tasks", lambda look: look.backlog),
+)
+"""The curves: each with its unit, and what it is at a look."""
 
 
 def _soak(testbed: Testbed) -> Iterator[Sample]:
@@ -65,7 +64,7 @@ def _soak(testbed: Testbed) -> Iterator[Sample]:
                 "latency": {"seconds": seconds},
             }
             looks.append(_look(testbed, home, harness, harness.run_together(loads)))
-            yield from looks[-1].samples(seconds / 60 * part)
+            yield from (Sample(figure, value(looks[-1]), seconds / 60 * part) for figure, _, value in OVER_TIME)
     yield from judged(looks, asked=round(testbed.soak.rate * seconds) * parts, rate=testbed.soak.rate)
 
 
@@ -108,24 +107,12 @@ def judged(looks: Sequence[Look], *, asked: int, rate: int) -> Iterator[Sample]:
     yield Sample("disk for a task, second half", 1000 * (looks[-1].disk - looks[half - 1].disk) / tasks)
 
 
-def _over_time(name: str, unit: str) -> Figure:
-    return Figure(name=name, unit=unit, is_rate=False)
-
-
 SOAK = Case(
     name="soak",
     summary=f"a server at work for an hour, 500 tasks a second (--minutes, --rate), with {OBSERVERS} dashboards:"
     " memory, descriptors, files, disk, waits and backlog over time",
     figures=(
-        _over_time("memory, resident", "MB"),
-        _over_time("memory, no mapped files", "MB"),
-        _over_time("descriptors, the server's", "open"),
-        _over_time("files, in the data directory", "files"),
-        _over_time("disk, database and artifacts", "MB"),
-        _over_time("wait, start p50", "ms"),
-        _over_time("wait, start p99", "ms"),
-        _over_time("wait, result p99", "ms"),
-        _over_time("backlog, not ended", "tasks"),
+        *(Figure(name=name, unit=unit, is_rate=False) for name, unit, _ in OVER_TIME),
         Figure(name="server", unit="MB", is_rate=False),
         Figure(name="growth over the second half", unit="%", is_rate=False),
         Figure(name="descriptors more, last third", unit="open", is_rate=False),
