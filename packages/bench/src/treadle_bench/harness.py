@@ -35,11 +35,11 @@ class Harness:
         """Close the connection that looks at the server."""
         self._connection.close()
 
-    def start_worker(self, *, jobs: int = 1, concurrency: int = 100) -> Child:
+    def start_worker(self, *, jobs: int = 1) -> Child:
         """Start `treadle worker` for the first `jobs` queues of no-ops, and for the other tasks."""
         self._children.environment |= {tasks.DIRECTORY: str(self._directory), tasks.JOBS: str(jobs)}
         return self._children.start(
-            self._name("worker"), "worker", tasks.__name__, "--concurrency", str(concurrency), "--drain-grace", "2"
+            self._name("worker"), "worker", tasks.__name__, "--concurrency", "100", "--drain-grace", "2"
         )
 
     def start_many_workers(self, workers: int, *, concurrency: int) -> Child:
