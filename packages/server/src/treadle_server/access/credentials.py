@@ -53,13 +53,12 @@ class Credentials:
         """Be ready to `mint`, before anything is claimed. Raises `StoreUnavailable`."""
         await self.keys.look()
 
-    def mint(self, task: Task, user: str, *, until: datetime | None = None) -> str:
+    def mint(self, task: Task, user: str) -> str:
         """Return a credential for the task's open run, as a part of `user`.
 
-        It lives until `until`, or the end of the lease unless that is given, and `SKEW` longer. Call `look` before.
+        It lives until the end of the lease, and `SKEW` longer. Call `look` before.
         """
-        ends = until or task.taken_until
-        assert ends is not None
+        assert task.taken_until is not None
         key = self.keys.signing
         scopes = [] if task.scopes is None else orjson.loads(task.scopes)
         claims = {
@@ -68,7 +67,7 @@ class Credentials:
             "task": task.id,
             "run": task.run_id,
             "scopes": [claim_task(task.id, task.run_id), *scopes],
-            "exp": math.ceil((ends + SKEW).timestamp()),
+            "exp": math.ceil((task.taken_until + SKEW).timestamp()),
         }
         return jwt.encode(claims, key.secret, algorithm=ALGORITHM, headers={"kid": key.id})
 
