@@ -9,9 +9,19 @@ RunKey = tuple[str, int]
 """A task's id and its run's number: what fences every report."""
 
 
+def new_id() -> str:
+    """Return a fresh UUIDv7 in its canonical text form."""
+    return str(_uuid7()())
+
+
 def new_task_id() -> TaskId:
     """Return a fresh UUIDv7 in its canonical text form."""
-    return TaskId(str(_uuid7()()))
+    return TaskId(new_id())
+
+
+def new_worker_id() -> WorkerId:
+    """Return a fresh UUIDv7 in its canonical text form."""
+    return WorkerId(new_id())
 
 
 @cache
@@ -25,18 +35,3 @@ def _uuid7() -> Callable[[], object]:
 def id_text(given: GivenId) -> str:
     """Return an id as the server writes it, and tells of it by."""
     return str(given).lower()
-
-
-def new_claim_key() -> str:
-    """Return a fresh UUIDv7 in its canonical text form."""
-    return new_task_id()
-
-
-def new_message_id() -> str:
-    """Return a fresh UUIDv7 in its canonical text form."""
-    return new_task_id()
-
-
-def new_worker_id() -> WorkerId:
-    """Return a fresh UUIDv7 in its canonical text form."""
-    return WorkerId(new_task_id())

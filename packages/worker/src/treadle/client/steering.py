@@ -7,7 +7,7 @@ from treadle.client.options import wire_edits
 from treadle.client.requests import Requester, path_part, task_of
 from treadle.encryption.fields import SAID, opened_step, sealed_message, sealed_words
 from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
-from treadle.ids import id_text, new_message_id
+from treadle.ids import id_text, new_id
 from treadle.values import plain_request
 from treadle.wire.bulk import BulkResult
 from treadle.wire.ids import GivenId
@@ -61,7 +61,7 @@ class Steering(Requester):
         has ended, `TaskConflict` when the id was sent with other data, `TooManyRequests` when too many messages wait,
         and `ValidationFailed` for data that is too large or not encrypted.
         """
-        body = {**plain_request("send", {"data": data}), "id": id or new_message_id()}
+        body = {**plain_request("send", {"data": data}), "id": id or new_id()}
         if data is not None and self.sealer.has_codec and (await self.get(task_id)).encrypted:
             body = sealed_message(self.sealer, id_text(task_id), name, body)
         sent = {"task_id": task_id, "name": name, **body}

@@ -12,7 +12,7 @@ from treadle.client.handle import TaskHandle
 from treadle.client.items import common_room
 from treadle.client.options import Options
 from treadle.errors import InvalidArguments
-from treadle.ids import new_task_id
+from treadle.ids import new_id, new_task_id
 from treadle.tasks.definition import Configured, Task
 from treadle.tasks.signature import StandIn
 from treadle.values import brief
@@ -82,7 +82,7 @@ class Flow:
     """
 
     def __init__(self, name: str | None = None) -> None:
-        self.id: str = new_task_id()
+        self.id: str = new_id()
         """The flow's id, at the server too."""
         self.name = name
         self._nodes: list[Node] = []

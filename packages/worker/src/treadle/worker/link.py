@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError
-from treadle.ids import RunKey, new_claim_key
+from treadle.ids import RunKey, new_id
 from treadle.transport.retries import QuietLog, delays
 from treadle.transport.session import Session
 from treadle.wire.pages import MOST_OF_PAGE
@@ -162,7 +162,7 @@ class HttpLink:
     async def claim(self, count: int, *, wait: float = CLAIM_WAIT) -> list[dict[str, Any]]:
         """Wait up to `wait` seconds, 20 at most, for up to `count` tasks; asked again, it is for the same ones."""
         body = {"worker_id": self._worker_id, "tasks": min(count, 100), "wait": wait}
-        headers = {"Idempotency-Key": new_claim_key()}
+        headers = {"Idempotency-Key": new_id()}
         answer = await self._ask("POST", "/v1/tasks/claim", body, headers=headers, timeout=wait + 15, resend=True)
         tasks: list[dict[str, Any]] = answer["tasks"]
         return tasks

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from treadle.ids import new_message_id
+from treadle.ids import new_id
 from treadle.wire.status import LEASED, TERMINAL
 from treadle.wire.steps import StepItem
 from treadle.wire.tasks import TaskEvent, TaskItem
@@ -25,7 +25,7 @@ class Draft:
 
     name: str
     data: str = ""
-    id: str = field(default_factory=new_message_id)
+    id: str = field(default_factory=new_id)
 
     def again(self, name: str, data: str) -> "Draft":
         """Return this one when it is written like that, else another one."""
