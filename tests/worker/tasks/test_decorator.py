@@ -10,11 +10,12 @@ from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import BaseModel, Field
 
-from treadle import Client, Context, Every, Limit, Options, Retry, Worker, errors, group, task
+from treadle import Client, Context, Cron, Every, Limit, Options, Retry, Worker, errors, group, task
 from treadle.client.items import over
 from treadle.settings import Settings
 from treadle.tasks.registry import collect
@@ -328,6 +329,15 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
         ),
         (lambda _: Retry(after=2.0**64), r"Retry\(after=1\.8446.*\): write seconds from 0 up"),
         (lambda _: Retry(after=315_360_001), r"Retry\(after=315360001\): .*at most 315,360,000 \(ten years\)"),
+        (
+            lambda _: Every(timedelta(days=36_500)),
+            r"interval=datetime.timedelta\(days=36500\) of a schedule: .*315360000",
+        ),
+        (lambda _: Every(60, jitter=timedelta(days=2)), r"jitter=datetime.timedelta\(days=2\) of a schedule: .*86400"),
+        (lambda _: Every(60, jitter=60, deadline=60), "^a schedule's deadline: lies before the jitter is over"),
+        (lambda _: Every(60, arguments=5), "^arguments=5 of a schedule is no dict"),  # type: ignore[arg-type]
+        (lambda _: Cron("* * * * *", tz=ZoneInfo("UTC")), "^tz=zoneinfo.*a valid string"),  # type: ignore[arg-type]
+        (lambda _: Options(deadline=timedelta(days=1)), r"^deadline: write .*, not datetime.timedelta\(days=1\)$"),  # type: ignore[arg-type]
         (lambda _: Every(math.nan), r"Every\(nan\) is no duration"),
         (lambda _: Every(5, jitter=math.nan), "jitter=nan of a schedule is a duration"),
         (lambda _: Every(5, deadline=math.nan), "deadline=nan of a schedule is a duration"),

@@ -57,7 +57,7 @@ class Options(TaskTimes):
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                raise InvalidArguments(_explain(error)) from None
+                raise InvalidArguments(_explain(error, values)) from None
 
     @field_validator("*", mode="before")
     @classmethod
@@ -140,14 +140,15 @@ def template(options: Options | None, deadline: float | timedelta | None) -> dic
     return {**said, "deadline": after}
 
 
-def _explain(error: ValidationError) -> str:
+def _explain(error: ValidationError, given: Mapping[str, Any]) -> str:
+    """Return what is wrong, with the values as they were given: a timedelta is no longer one in pydantic's words."""
     places = []
     for detail in error.errors(include_url=False):
         name = ".".join(map(str, detail["loc"]))
         if detail["type"] == "extra_forbidden":
             places.append(f"there is no option {name}; there are {', '.join(sorted(Options.model_fields))}")
         else:
-            places.append(f"{name}: {reason(detail)}, not {brief(detail['input'])}")
+            places.append(f"{name}: {reason(detail)}, not {brief(given.get(name, detail['input']))}")
     return "; ".join(places)
 
 

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias, get_args
 
+from pydantic import ValidationError
+
 from treadle.client.options import Options, duration, seconds, template
 from treadle.errors import DefinitionError, InvalidArguments
 from treadle.values import brief
-from treadle.wire.schedules import Missed, is_schedule_name
+from treadle.wire.reasons import reason
+from treadle.wire.schedules import Missed, SchedulePut, is_schedule_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +32,10 @@ class _ScheduleFields:
     """How long after its tick a task is of use."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.arguments, Mapping):
+            raise DefinitionError(
+                f"arguments={brief(self.arguments)} of a schedule is no dict of what the task is called with, by name"
+            )
         if self.missed not in get_args(Missed):
             raise DefinitionError(f"missed={self.missed!r} of a schedule must be 'late' or 'skip'")
         if (jitter := duration(self.jitter)) is None or jitter < 0:
@@ -46,13 +53,27 @@ class _ScheduleFields:
         """Return when, as it goes over the wire."""
         raise NotImplementedError
 
+    def _check(self) -> None:
+        """Raise `DefinitionError` for what every server refuses; which zones there are, only that one knows."""
+        said = {**self.timing(), **template(self.options, self.deadline)}
+        try:
+            SchedulePut.model_validate({"job": "any", "jitter": float(seconds(self.jitter) or 0), **said})
+        except ValidationError as error:
+            raise DefinitionError("; ".join(map(self._told, error.errors(include_url=False)))) from None
+
+    def _told(self, found: Mapping[str, Any]) -> str:
+        if not found["loc"]:
+            return f"a schedule's {reason(found)}"
+        name = "tz" if found["loc"] == ("zone",) else str(found["loc"][0])
+        return f"{name}={brief(getattr(self, name, found['input']))} of a schedule: {reason(found)}"
+
 
 @dataclass(frozen=True)
 class Cron(_ScheduleFields):
     """Ticks by a cron expression in the time zone `tz`: five fields, or six with the second first.
 
     The server knows the expressions and the zones, and refuses what is none when the worker starts. Raises
-    `DefinitionError` for another number of fields.
+    `DefinitionError` for another number of fields, and for a `tz` that is no name.
     """
 
     expression: str
@@ -67,6 +88,7 @@ class Cron(_ScheduleFields):
                 f"Cron({self.expression!r}) has not five fields (minute hour day-of-month month day-of-week), nor six"
                 " with the second first"
             )
+        self._check()
 
     def timing(self) -> dict[str, Any]:
         """Return when, as it goes over the wire."""
@@ -77,7 +99,7 @@ class Cron(_ScheduleFields):
 class Every(_ScheduleFields):
     """Ticks every `interval` seconds (or a timedelta), one second at least; the phase is kept.
 
-    Raises `DefinitionError` for a shorter one, and for what is no duration.
+    Raises `DefinitionError` for a shorter one, one of more than ten years, and for what is no duration.
     """
 
     interval: float | timedelta
@@ -88,6 +110,7 @@ class Every(_ScheduleFields):
             raise DefinitionError(f"Every({brief(self.interval)}) is no duration: write seconds, or a timedelta")
         if interval < 1:
             raise DefinitionError(f"Every({brief(self.interval)}) is shorter than one second")
+        self._check()
 
     def timing(self) -> dict[str, Any]:
         """Return when, as it goes over the wire."""

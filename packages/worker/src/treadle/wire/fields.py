@@ -75,6 +75,8 @@ MOST_OF_REQUEST = 10_000
 """Items of one request, such as tasks, ids or reports."""
 
 MOST_TRIES = 1_000_000
+"""Retries or requeues that a task may be allowed."""
+
 MOST_MULTIPLIER, MOST_RANDOMIZATION = 100, 10
 """By how much a retry's delay may be longer than the one before, and at random."""
 
