@@ -1,16 +1,21 @@
 """A command whose output nobody reads any more, as before `| head -1`: it ends at once and without a word."""
 
+import asyncio
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO
 
+import click
 import pytest
 
 from tests.worker.cli.conftest import Command, Shop
-from treadle.cli.group import NOT_READ, treadle
+from treadle.cli.group import NOT_READ, OWN, treadle
+from treadle.cli.group import Command as Named
+from treadle.cli.show import say
 from treadle_server.testing import Served
 
 
@@ -45,6 +50,38 @@ def test_a_command_that_is_not_read_ends_as_by_sigpipe_and_says_nothing(
         treadle.main(args=words, prog_name="treadle")
 
     assert (ended.value.code, told.read_text()) == (NOT_READ, "")
+
+
+@click.command()
+def tells_of_each() -> None:
+    """Print from two tasks, as `treadle demo` does of those that end."""
+
+    async def tell() -> None:
+        say("one has ended")
+
+    async def both() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(tell())
+            group.create_task(tell())
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize(("place", "code"), [(None, NOT_READ), ("/dev/full", 1)])
+def test_what_tasks_of_a_group_print_may_not_be_read_either(
+    unread: TextIO, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str | None, code: int
+) -> None:
+    monkeypatch.setitem(OWN, "told", Named("tests.worker.cli.test_group_not_read:tells_of_each", "Tells."))
+    told = tmp_path / "stderr"
+
+    with ExitStack() as stack, monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr("sys.stdout", unread if place is None else stack.enter_context(Path(place).open("w")))
+        patch.setattr("sys.stderr", stack.enter_context(told.open("w")))
+        treadle.main(args=["told"], prog_name="treadle")
+
+    assert ended.value.code == code
+    said = "" if place is None else "Error: the output can't be written: No space left on device\n"
+    assert told.read_text() == said
 
 
 @pytest.mark.parametrize("words", [["tasks"], ["tasks", "--json"], ["--help"], ["token", "list"]], ids=" ".join)

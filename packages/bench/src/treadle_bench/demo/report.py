@@ -1,14 +1,13 @@
 """The demo's summary in print: tables for people, JSON for programs."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
-import click
 from rich.console import Console
 from rich.table import Table
 
-from treadle.wire.shown import clean, clean_json
+from treadle.cli.show import print_json
+from treadle.wire.shown import clean
 from treadle_bench.demo.summary import Summary
 from treadle_bench.demo.tasks import Counts
 from treadle_bench.rich_cells import cell
@@ -17,7 +16,7 @@ from treadle_bench.rich_cells import cell
 def print_summary(summary: Summary, *, kept: Path | None, is_json: bool) -> None:
     """Print the summary; `kept` is the directory where the database stays."""
     if is_json:
-        click.echo(clean_json(as_json(summary)))
+        print_json({**asdict(summary), "totals": summary.totals})
         return
     console = Console(highlight=False)
     console.print(_outcome(summary))
@@ -33,12 +32,6 @@ def print_summary(summary: Summary, *, kept: Path | None, is_json: bool) -> None
         console.print(
             clean(f"Kept. To look at it again: treadle server --data-dir {kept}"), markup=False, soft_wrap=True
         )
-
-
-def as_json(summary: Summary) -> str:
-    """Return the summary as one JSON object."""
-    totals = None if summary.totals is None else summary.totals.model_dump()
-    return json.dumps({**asdict(summary), "totals": totals}, indent=2)
 
 
 def _outcome(summary: Summary) -> Table:

@@ -82,11 +82,12 @@ def _while_it_is_read() -> Iterator[None]:
     What can't be written for another reason, such as a full disk, is told in one sentence.
     """
     try:
-        yield
+        with _out_of_groups():
+            yield
     except BrokenPipeError:
         _close_what_is_not_read()
     except OSError as error:
-        if error.errno not in _NO_ROOM or error.filename is not None:
+        if not _has_no_room(error):
             raise
         _close_what_is_not_read()
         from treadle.wire.shown import clean_lines
@@ -101,6 +102,25 @@ def _while_it_is_read() -> Iterator[None]:
     else:
         return
     raise SystemExit(NOT_READ)
+
+
+@contextmanager
+def _out_of_groups() -> Iterator[None]:
+    """Raise by itself what one of several tasks, such as those of `treadle demo`, could not print."""
+    try:
+        yield
+    except ExceptionGroup as several:
+        of_output = several.subgroup(lambda error: isinstance(error, BrokenPipeError) or _has_no_room(error))
+        if of_output is None:
+            raise
+        found: Exception = of_output
+        while isinstance(found, ExceptionGroup):
+            found = found.exceptions[0]
+        raise found from None
+
+
+def _has_no_room(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None
 
 
 def _close_what_is_not_read() -> None:
