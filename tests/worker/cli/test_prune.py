@@ -20,6 +20,8 @@ def test_the_command_shows_what_would_go_asks_and_removes_e12(command: Command, 
     assert "Task not found" in command.refused("task", task)
     command.said("prune", "--older-than", "0s", "--yes")  # what other tests have left
     assert command.said("prune", "--older-than", "0s", "--yes") == "Nothing is past its time.\n"
+    assert command.said("prune", "--older-than", "0s") == "Nothing is past its time.\n"
+    assert command.read("prune", "--older-than", "0s") == {"dry_run": False, "tasks": 0, "groups": [], "done": True}
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,12 @@ def prune(older_than: float | None, statuses: tuple[str, ...], *, dry_run: bool,
     """
     if dry_run or not yes:
         planned = ask(lambda client: client.prune(older_than=older_than, status=statuses or None, dry_run=True))
-        if dry_run and is_json:
-            print_json(planned)
+        if dry_run:
+            print_json(planned) if is_json else _print(planned)
             return
-        _print(planned, err=is_json)
-        if dry_run or not planned.tasks:
-            return
-        click.confirm(f"Remove {planned.tasks} tasks?", abort=True, err=True)
+        if planned.tasks:
+            _print(planned, err=is_json)
+            click.confirm(f"Remove {planned.tasks} tasks?", abort=True, err=True)
     removed = ask(lambda client: _all(client, older_than, statuses))
     print_json(removed) if is_json else _print(removed)
 
