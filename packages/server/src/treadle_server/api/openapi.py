@@ -14,6 +14,7 @@ from treadle.wire.frames import Every, Frame, Hello, Unwatch, Watch
 from treadle.wire.operations import SIGNED
 from treadle.wire.pages import MOST_OF_PAGE
 from treadle.wire.problems import PROBLEMS, Problem
+from treadle.wire.reasons import ID_BEGINNING
 from treadle.wire.runs import Claim, Report
 from treadle.wire.webhooks import DeliveryState
 from treadle_server import __version__
@@ -32,8 +33,9 @@ _QUERY: dict[str, dict[str, Any]] = {
     "held": {"type": "boolean"},
     "run": {"type": "integer", "minimum": 0},
     "state": {"type": "string", "enum": list(get_args(DeliveryState)), "default": "dead"},
+    "id": {"type": "string", "pattern": ID_BEGINNING},
 }
-"""Parameters of the query that are no text."""
+"""Parameters of the query that are not just any text."""
 
 _HEADERS: dict[str, dict[str, Any]] = {
     "get": {"name": "Prefer", "description": "`wait=N`: answer when it is over, after N seconds at the latest."},
