@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("packages/*/README.md")]
+)
 
 FENCE = re.compile(r"^( *)(`{3,})(\w*)([^\n]*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 SNIPPET = re.compile(r"^--8<--\n([^\s:]+)(?::(\d+):(\d+))?\n--8<--$", re.MULTILINE)
