@@ -6,6 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.worker.cli.conftest import Command, Shop
+from tests.worker.cli.pseudo import Terminal, text_of
 from treadle.cli.show import print_table
 
 
@@ -25,6 +26,22 @@ def test_a_task_is_shown_with_its_runs_times_workers_and_whole_tracebacks_t4(com
     for line in ("status     failed (error)", 'checkpoint {"page": 1}', "retries    1 of 1", "usage      3 of 10"):
         assert line in shown
     assert "Traceback" not in command.said("task", task, "--no-traceback")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_styled"), [("NO_COLOR", "1", False), ("TERM", "dumb", False), ("NO_COLOR", "", True)]
+)
+def test_nothing_is_styled_for_who_wants_no_colour_and_a_terminal_that_has_none(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, *, is_styled: bool
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv(name, value)
+
+    _, shown = Terminal(monkeypatch).during(lambda: print_table(("id",), [("x",)], empty=""))
+
+    assert text_of(shown) == "ID\nx\n"
+    assert ("\x1b[" in shown) is is_styled
 
 
 def test_a_running_task_is_shown_with_its_progress_and_the_last_lines_that_it_logged(

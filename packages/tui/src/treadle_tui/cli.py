@@ -30,7 +30,9 @@ WEB_PORT = 7421
 @click.option("--json", "as_json", is_flag=True, help="Print each change as a line of JSON instead.")
 @click.option("--record", type=click.Path(path_type=Path), metavar="FILE", help="Write what is seen to a file.")
 @click.option("--replay", type=click.Path(path_type=Path), metavar="FILE", help="Show a recording; no server needed.")
-@click.option("--speed", type=click.FloatRange(0.1, 100), default=1.0, help="How fast the recording is shown.")
+@click.option(
+    "--speed", type=click.FloatRange(0.1, 100), default=1.0, show_default=True, help="With --replay: how fast."
+)
 @click.option("--web", is_flag=True, help="Serve it to a browser instead.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="With --web: the address to serve on.")
 @click.option("--port", type=click.IntRange(1, 65_535), default=WEB_PORT, show_default=True, help="With --web.")

@@ -4,7 +4,18 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from treadle.cli.show import ListedGroup, as_json, ask, at_most, duration, print_item, print_page, print_table, say
+from treadle.cli.show import (
+    ListedGroup,
+    as_json,
+    ask,
+    at_most,
+    duration,
+    from_room,
+    print_item,
+    print_page,
+    print_table,
+    say,
+)
 from treadle.wire.limits import OnFull
 
 if TYPE_CHECKING:
@@ -22,7 +33,7 @@ def limits() -> None:
 
 
 @limits.command("list")
-@_room
+@from_room
 @at_most
 @as_json
 def show_list(*, room: str, limit: int, is_json: bool) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import age, as_json, ask, at_most, brief, duration, print_page
+from treadle.cli.show import age, as_json, ask, at_most, brief, duration, from_room, print_page
 from treadle.cli.which import explaining_filters, filter_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _task_row(item: "TaskItem") -> tuple[object, ...]:
 
 
 @click.command()
-@click.option("--room", default="@global", show_default=True, help="The room to look from.")
+@from_room
 @at_most
 @as_json
 def jobs(room: str, *, limit: int, is_json: bool) -> None:

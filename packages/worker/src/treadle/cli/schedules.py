@@ -12,6 +12,7 @@ from treadle.cli.show import (
     at_most,
     brief,
     duration,
+    from_room,
     print_item,
     print_page,
 )
@@ -37,7 +38,7 @@ def schedules() -> None:
 
 
 @schedules.command("list")
-@_room
+@from_room
 @at_most
 @as_json
 def show_list(*, room: str, limit: int, is_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 as_json = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
+from_room = click.option("--room", default="@global", show_default=True, help="The room to look from.")
 at_most = click.option(
     "--limit", type=click.IntRange(1, MOST_OF_PAGE), default=PAGE, show_default=True, help="Rows at most."
 )
@@ -89,8 +91,10 @@ class Styled(str):
 
 
 def styled(text: object, **style: Any) -> Styled:
-    """Return a text, cleaned, in a style of `click.style`."""
-    return Styled(click.style(clean(str(text)), **style))
+    """Return a text, cleaned, in a style of `click.style`, unless `NO_COLOR` or a terminal without styles says no."""
+    cleaned = clean(str(text))
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return Styled(cleaned if is_plain else click.style(cleaned, **style))
 
 
 def say(*parts: object, err: bool = False) -> None:

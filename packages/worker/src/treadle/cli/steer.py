@@ -194,7 +194,9 @@ def rerun(ids: tuple[str, ...], *, where: str | None, from_step: str | None, is_
 @click.command()
 @_ids
 @_where
-@click.option("--status", type=click.Choice(get_args(Ended)), default="completed", show_default=True)
+@click.option(
+    "--status", type=click.Choice(get_args(Ended)), default="completed", show_default=True, help="How it ends."
+)
 @click.option("--result", help="The result, as JSON when it parses as such.")
 @click.option("--error", help="The error, for a task settled as failed.")
 @as_json

@@ -35,7 +35,12 @@ class _About(NamedTuple):
 @click.argument("task_id", metavar="ID")
 @click.option("--traceback/--no-traceback", "is_long", default=True, help="The whole traceback of each failed run.")
 @click.option(
-    "--logs", "lines", type=click.IntRange(0, LINES_AT_ONCE), default=20, show_default=True, help="Lines at most."
+    "--logs",
+    "lines",
+    type=click.IntRange(0, LINES_AT_ONCE),
+    default=20,
+    show_default=True,
+    help="Lines of its log at most.",
 )
 @as_json
 def task(task_id: str, *, is_long: bool, lines: int, is_json: bool) -> None:

@@ -29,7 +29,7 @@ def webhooks() -> None:
 @at_most
 @as_json
 def list_(*, room: str, limit: int, is_json: bool) -> None:
-    """List webhooks: yours, or everybody's for a superuser."""
+    """List a room's webhooks: yours, or everybody's for a superuser."""
     page = ask(lambda client: client.webhooks(room, limit=limit))
     columns = ("name", "url", "jobs", "outcomes", "waiting", "dead", "owner")
     print_page(page, columns, _row, empty=f"No webhooks in {room}.", is_json=is_json)
