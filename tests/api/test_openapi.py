@@ -1,6 +1,7 @@
 """The OpenAPI document and the table that it is made from."""
 
 import re
+from typing import Any
 
 import httpx
 
@@ -123,8 +124,39 @@ def test_what_may_stand_in_a_query_several_times_is_a_list_and_headers_are_told(
     for path, method, header in (
         ("/v1/tasks/{task_id}", "get", "Prefer"),
         ("/v1/tasks/claim", "post", "Idempotency-Key"),
+        ("/v1/tasks/{task_id}/artifacts/{name}", "get", "Range"),
     ):
         assert header in {one["name"] for one in paths[path][method]["parameters"] if one["in"] == "header"}
+
+
+async def test_the_headers_of_answers_are_those_that_the_document_tells():
+    paths = document(ENDPOINTS)["paths"]
+    seen: dict[str, set[str]] = {}
+    async with serve() as served, httpx.AsyncClient(base_url=served.url, headers=served.headers) as client:
+
+        async def ask(method: str, path: str, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
+            url = path.format(room="lab", job_name="lab:tasks:add", task_id=body.pop("task", ""))
+            answer = await client.request(method, url, headers=headers, json=body or None)
+            told = paths[path][method.lower()]["responses"][str(answer.status_code)].get("headers", {})
+            has = {name.title() for name in answer.headers} & {name.title() for name in ALL_TOLD}
+            assert has == {name.title() for name in told}, f"{method} {path}: {answer.status_code}"
+            seen.setdefault(path, set()).update(has)
+            return answer
+
+        await ask("PUT", "/v1/rooms/{room}/jobs", category="tasks", name="add")
+        task = (await ask("POST", "/v1/rooms/{room}/tasks/{job_name}", payload={})).json()["id"]
+        await ask("POST", "/v1/rooms/{room}/tasks/{job_name}", payload={}, id=task)
+        await ask("POST", "/v1/rooms/{room}/tasks", tasks=[{"job": "lab:tasks:add", "payload": {}}])
+        await ask("POST", "/v1/workers", name="one")
+        await ask("GET", "/v1/tasks/{task_id}", {"Prefer": "wait=1"}, task=task)
+        await ask("GET", "/v1/whoami", {"Authorization": "Bearer nobodys"})
+
+    assert seen["/v1/rooms/{room}/tasks/{job_name}"] == {"Location", "Retry-After"}
+    assert seen["/v1/whoami"] == {"Www-Authenticate"}
+
+
+ALL_TOLD = ("Location", "Retry-After", "WWW-Authenticate", "Preference-Applied")
+"""Those that mean something to a program."""
 
 
 async def test_what_comes_to_no_route_is_answered_as_the_document_says_of_every_one():

@@ -37,15 +37,52 @@ _QUERY: dict[str, dict[str, Any]] = {
 }
 """Parameters of the query that are not just any text."""
 
-_HEADERS: dict[str, dict[str, Any]] = {
-    "get": {"name": "Prefer", "description": "`wait=N`: answer when it is over, after N seconds at the latest."},
-    "claim": {
-        "name": "Idempotency-Key",
-        "description": "The request may be sent again under it, when its answer was lost.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT, "pattern": "^[ -~]+$"},
-    },
+_HEADERS: dict[str, list[dict[str, Any]]] = {
+    "get": [{"name": "Prefer", "description": "`wait=N`: answer when it is over, after N seconds at the latest."}],
+    "claim": [
+        {
+            "name": "Idempotency-Key",
+            "description": "The request may be sent again under it, when its answer was lost.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT, "pattern": "^[ -~]+$"},
+        }
+    ],
+    "get_artifact": [
+        {"name": "Range", "description": "One part of the bytes, as `bytes=0-99`."},
+        {"name": "If-Range", "description": "The ETag of the bytes of which a part is wanted."},
+        {"name": "If-None-Match", "description": "The ETag of the bytes that the asker has."},
+    ],
 }
-"""What a request may say in a header, by its operation."""
+"""What a request may say in headers, by its operation."""
+
+_TEXT = {"type": "string"}
+_ANSWERED: dict[str, dict[str, Any]] = {
+    "Location": {"description": "Where that is.", "schema": _TEXT},
+    "Retry-After": {"description": "Seconds to wait before asking again.", "schema": {"type": "integer"}},
+    "WWW-Authenticate": {"description": "How to show a token.", "schema": _TEXT},
+    "Preference-Applied": {"description": "The part of `Prefer` that was heeded.", "schema": _TEXT},
+    "ETag": {"description": "Names the bytes: their SHA-256.", "schema": _TEXT},
+    "Content-Range": {"description": "Which part it is of how many bytes.", "schema": _TEXT},
+}
+"""The headers of answers."""
+
+_OF_STATUS: dict[int, list[str]] = {
+    206: ["Content-Range"], 303: ["Location"], 401: ["WWW-Authenticate"], 416: ["Content-Range"],
+    429: ["Retry-After"], 503: ["Retry-After"],
+}  # fmt: skip
+"""Which an answer may have, whatever was asked."""
+
+_OF_OPERATION: dict[tuple[str, int], list[str]] = {
+    ("submit_one", 200): ["Location"],
+    ("submit_one", 202): ["Location", "Retry-After"],
+    ("submit", 202): ["Retry-After"],
+    ("run_schedule", 202): ["Location", "Retry-After"],
+    ("open", 201): ["Location"],
+    ("get", 200): ["Preference-Applied"],
+    ("get_artifact", 200): ["ETag"],
+    ("get_artifact", 206): ["ETag"],
+    ("get_artifact", 304): ["ETag"],
+}
+"""Which it has besides, by its operation."""
 
 Schemas = Mapping[Any, dict[str, Any]]
 """A reference by (model, mode)."""
@@ -120,9 +157,8 @@ def _parameters(endpoint: Endpoint, filters: dict[str, Any]) -> list[dict[str, A
             # Several values stand there several times. What is null is left out.
             [schema] = [given for given in filters[name]["anyOf"] if given != {"type": "null"}]
         found.append({"name": name, "in": "query", "required": name in SIGNED, "schema": schema})
-    if (header := _HEADERS.get(endpoint.name)) is not None:
-        found.append({"in": "header", "required": False, "schema": {"type": "string"}, **header})
-    return found
+    headers = _HEADERS.get(endpoint.name, [])
+    return [*found, *({"in": "header", "required": False, "schema": _TEXT, **header} for header in headers)]
 
 
 def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
@@ -144,5 +180,9 @@ def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
         content["application/problem+json"] = {"schema": schemas[Problem, "serialization"]}
     for unread in UNREAD:
         said = found.setdefault(str(int(unread)), {"description": unread.phrase})
-        said.setdefault("content", {})["text/plain"] = {"schema": {"type": "string"}}
+        said.setdefault("content", {})["text/plain"] = {"schema": _TEXT}
+    for code, said in found.items():
+        names = [*_OF_STATUS.get(int(code), []), *_OF_OPERATION.get((endpoint.name, int(code)), [])]
+        if names:
+            said["headers"] = {name: _ANSWERED[name] for name in names}
     return found
