@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 
 from treadle.wire.status import LEASED, Reason, Status
@@ -43,7 +43,7 @@ def old(seconds: float) -> str:
 
 def since(instant: datetime | None, now: datetime) -> float | None:
     """Return the seconds from `instant` to `now`, negative when it lies ahead; None for none."""
-    return None if instant is None else (now - instant) / timedelta(seconds=1)
+    return None if instant is None else (now - instant).total_seconds()
 
 
 def number(value: float, *, cells: int = 7) -> str:

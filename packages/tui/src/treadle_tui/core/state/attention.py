@@ -126,12 +126,11 @@ def _of_worker(worker: WorkerRow, serving: Collection[str]) -> Iterator[Alert]:
 
 
 def _of_runs(worker: WorkerRow, now: datetime) -> Iterator[Alert]:
-    for run in worker.runs:
-        if run.pace(now) == "stuck":
-            seconds = run.seconds(now)
-            text = f"runs {age(seconds)}, 99% end in {age(run.usual.p99)}"
-            name = f"{run.job.rsplit(':', 1)[-1]} {run.task_id[-8:]}"
-            yield Alert("warn", name, text, "task", run.task_id, seconds)
+    for run in worker.stuck:
+        seconds = run.seconds(now)
+        text = f"runs {age(seconds)}, 99% end in {age(run.usual.p99)}"
+        name = f"{run.job.rsplit(':', 1)[-1]} {run.task_id[-8:]}"
+        yield Alert("warn", name, text, "task", run.task_id, seconds)
 
 
 def _of_failures(group: FailureGroup, now: datetime) -> Iterator[Alert]:

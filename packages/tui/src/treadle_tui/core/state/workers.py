@@ -1,7 +1,7 @@
 """Whether a worker is well: its state as the server says it, and its heartbeat as the clock says it."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -101,7 +101,17 @@ class WorkerRow:
     @property
     def runs(self) -> Sequence[RunRow]:
         """What it runs now, what has outlasted the usual the most first."""
-        return _runs(self.item, self.now, self.usual)
+        return sorted(self._runs(), key=lambda run: (PACES.index(run.pace(self.now)), -run.seconds(self.now)))
+
+    @property
+    def stuck(self) -> Sequence[RunRow]:
+        """What it runs now and someone should look at, in no order: it is asked of every worker, whoever looks."""
+        return [run for run in self._runs() if run.pace(self.now) == "stuck"]
+
+    def _runs(self) -> Iterator[RunRow]:
+        for run in self.item.running:
+            job = run.job_name or ""
+            yield RunRow(run.task_id, job, run.since, self.usual.get(job, _UNKNOWN))
 
     @property
     def away(self) -> float:
@@ -137,14 +147,6 @@ def worker_row(
     silent = min(quiet, busy_for) if item.running else quiet
     health = _health(item, quiet=quiet, silent=silent, was_late=was_late)
     return WorkerRow(item, health, now, quiet, silent, beats, usual)
-
-
-def _runs(item: WorkerItem, now: datetime, usual: Mapping[str, Percentiles]) -> list[RunRow]:
-    rows = [
-        RunRow(run.task_id, job, run.since, usual.get(job, _UNKNOWN))
-        for run, job in ((run, run.job_name or "") for run in item.running)
-    ]
-    return sorted(rows, key=lambda row: (PACES.index(row.pace(now)), -row.seconds(now)))
 
 
 def _health(item: WorkerItem, *, quiet: float, silent: float, was_late: bool) -> Health:
