@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scenes import SCENES
-from tests.tui.stage import settle
+from tests.tui.stage import settle, staged
 
 SIZES = st.tuples(st.integers(60, 300), st.integers(15, 80))
 TINY = st.tuples(st.integers(1, 60), st.integers(1, 15))
@@ -40,6 +41,23 @@ async def _resize(name: str, first: tuple[int, int], others: list[tuple[int, int
             await settle(pilot)
             lines = [strip.text for strip in app.screen._compositor.render_strips()]
             assert [cell_len(line) for line in lines] == [width] * height
+
+
+@pytest.mark.parametrize("screen", ["2", "3"])
+async def test_8_after_a_size_that_was_too_small_the_keys_work_where_they_did(
+    screen: str, server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press(screen, "g")
+        begun = stage.highlighted()
+        for size in ((50, 10), (120, 36)):
+            await stage.pilot.resize_terminal(*size)
+            await stage.settle()
+
+        assert "? help" in stage.lines()[-1]
+        assert "copy" in stage.lines()[-1]
+        await stage.press("down")
+        assert stage.highlighted() != begun
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,21 @@ async def test_what_is_wrong_with_a_filter_is_told_to_its_end_and_leaves_room_to
         assert any(line.startswith(" / status:faild ") for line in stage.lines())
 
 
+@pytest.mark.parametrize("screen", ["2", "4"])
+async def test_what_was_wrong_with_a_filter_is_told_no_more_once_it_is_mended(
+    screen: str, server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press(screen)
+        await stage.burst("/", *"satus:done", "enter")
+        assert 'there is no "satus:"' in stage.text()
+
+        await stage.burst("ctrl+u", *"status:done", "enter")
+        await stage.settle()
+
+        assert 'there is no "satus:"' not in stage.text()
+
+
 async def test_tab_completes_and_leaves_the_line_to_what_is_typed_next(server: MockServer, clock: FrozenClock) -> None:
     async with staged(server, clock) as stage:
         await stage.burst("/", *"stat", "tab", *"fai", "tab", "enter")

@@ -101,6 +101,11 @@ class ScreenContext:
             self.keys_ahead.drop()
         self._notice = (report, self.model.clock.steady() + NOTICE_SECONDS)
 
+    def mended(self) -> None:
+        """Tell no more of what could not be done: it was, now that it is written otherwise."""
+        if self._notice is not None and not self._notice[0].ok:
+            self._notice = None
+
     def notice(self) -> Spans:
         """Return what there is to tell now, with the time left to undo it."""
         if self._notice is None or self.model.clock.steady() >= self._notice[1]:

@@ -47,6 +47,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         self._tiny = StyledText(id="tiny")
         self._keys = KeysLine(id="keys")
         self._is_up = False
+        self._last_focused: Widget | None = None
 
     @property
     def focus_chain(self) -> list[Widget]:
@@ -111,7 +112,13 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def on_resize(self) -> None:
         """Draw for the new size, once the layout knows it."""
-        self.call_after_refresh(self.show, Dirty.ALL)
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        # A size that was too small for it has hidden what had the focus, and so taken that away.
+        if self.focused is None and self._last_focused is not None and self._last_focused.is_on_screen:
+            self.set_focus(self._last_focused)
+        self.show(Dirty.ALL)
 
     def show_keys(self) -> None:
         """Draw the last line anew."""
@@ -129,6 +136,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def on_descendant_focus(self) -> None:
         """Other keys work in another pane."""
+        self._last_focused = self.focused
         self.show_keys()
 
     def _show_frame(self) -> None:

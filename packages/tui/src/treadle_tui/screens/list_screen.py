@@ -196,11 +196,13 @@ class ListScreen(BaseScreen, Generic[Row]):
         except FilterError as error:
             self.tell(Report(str(error), ok=False))
             return
+        self.ctx.mended()
         self.filter_text = text
         if self._filter_line is not None:
             self._filter_line.put(text)
         self.pane.rows.reset()
         self.pane.fold()
+        self.show_notice()
         self.draw(self.WATCHES)
         self.grid.focus()
 

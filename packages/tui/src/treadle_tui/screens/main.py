@@ -370,9 +370,10 @@ class Main(BaseScreen):
         except filters.FilterError as error:
             self.tell(Report(str(error), ok=False))
             return
+        self.ctx.mended()
         self._filter_line.put(text)
         self._begin_list()
-        self._set_titles()
+        self.draw_ages()
         self.focus_pane("tasks")
 
     def narrow_everywhere(self, text: str) -> None:
