@@ -9,7 +9,7 @@ from tests.tui.happenings import only_tasks_of_a_flow
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import staged
 from treadle_tui.core.draw.text import plain
-from treadle_tui.core.verbs.action import Action
+from treadle_tui.core.verbs.action import Action, cap
 from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME, MOVES, WAYS, offered
 from treadle_tui.core.verbs.commands import read_command
 from treadle_tui.core.verbs.key_table import key_table
@@ -164,3 +164,11 @@ async def test_the_palette_offers_every_action_of_the_screen_and_runs_it(
         await stage.until(lambda: "Go to the workers." in stage.text())
         await stage.press("enter")
         await stage.until(lambda: "3 Workers" in stage.text())
+
+
+def test_the_help_in_a_browser_says_which_keys_are_off_there() -> None:
+    here, there = ([plain(line) for line in help_lines(Keymap(), read_only=False, web=web)] for web in (False, True))
+
+    off = {line.split()[0] for line in there if "Off in a browser." in line}
+    assert off == {cap(action.key) for action in ACTIONS if action.local}
+    assert [line.replace(" Off in a browser.", "") for line in there] == here

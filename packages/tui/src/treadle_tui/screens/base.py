@@ -183,8 +183,8 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def act_help(self) -> None:
         """Show every key."""
-        read_only = self.ctx.executor.only_looks
-        self.app.push_screen(Help(self.ctx.keymap, read_only=read_only, scope=self.scope))
+        read_only, web = self.ctx.executor.only_looks, self.ctx.app_state.web
+        self.app.push_screen(Help(self.ctx.keymap, read_only=read_only, web=web, scope=self.scope))
 
     def act_palette(self) -> None:
         """Find an action by its name."""

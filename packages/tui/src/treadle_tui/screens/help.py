@@ -22,12 +22,12 @@ INDENT = 24
 """Cells before what an action does."""
 
 
-def help_lines(keymap: Keymap, *, read_only: bool) -> list[Spans]:
+def help_lines(keymap: Keymap, *, read_only: bool, web: bool = False) -> list[Spans]:
     """Return the help: every action by where its key works, then the filter language."""
     lines: list[Spans] = []
     for scope, title in SCOPE_TITLES.items():
         lines += [(Span(title, "title"),)]
-        lines += [_line(action, keymap, read_only=read_only) for action in ACTIONS if scope in action.scopes]
+        lines += [_line(action, keymap, read_only=read_only, web=web) for action in ACTIONS if scope in action.scopes]
         lines.append(())
     lines.append((Span("Commands", "title"),))
     example = Span(":pause queue @global:tasks:billing", "accent")
@@ -42,10 +42,10 @@ def help_lines(keymap: Keymap, *, read_only: bool) -> list[Spans]:
     return lines
 
 
-def _line(action: Action, keymap: Keymap, *, read_only: bool) -> Spans:
-    off = read_only and action.writes
+def _line(action: Action, keymap: Keymap, *, read_only: bool, web: bool) -> Spans:
+    off = " Off: read-only." if read_only and action.writes else " Off in a browser." if web and action.local else ""
     also = f" Also {', '.join(others)}." if (others := keymap.caps(action)[1:]) else ""
-    notes = (" Off: read-only." if off else "") + (" Only in a replay." if action.replay else "")
+    notes = off + (" Only in a replay." if action.replay else "")
     return (
         Span(f"  {keymap.cap(action):<8} ", "faint" if off else "accent"),
         Span(f"{action.label:<12} ", "plain"),
@@ -64,9 +64,9 @@ class Help(ModalScreen[None]):
         Binding("N", "next(-1)", show=False),
     ]
 
-    def __init__(self, keymap: Keymap, *, read_only: bool, scope: Scope = "everywhere") -> None:
+    def __init__(self, keymap: Keymap, *, read_only: bool, web: bool = False, scope: Scope = "everywhere") -> None:
         super().__init__()
-        self._lines = help_lines(keymap, read_only=read_only)
+        self._lines = help_lines(keymap, read_only=read_only, web=web)
         self._scope = scope
         self._reader = Reader(id="help", indent=INDENT)
         self._search = Search("find in the help")
