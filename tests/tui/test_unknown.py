@@ -47,6 +47,16 @@ async def test_7_no_worker_goes_late_because_the_server_is_gone(server: MockServ
         assert "?/13" not in stage.lines()[0]
 
 
+async def test_7_before_the_server_has_told_of_queues_it_is_not_known_how_many_tasks_there_are(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    server.gate = asyncio.Event()
+    async with staged(server, clock) as stage:
+        assert "? queues" in stage.lines()[0]
+        assert "2 Tasks  all queues  ? " in stage.text()
+        server.gate.set()
+
+
 async def test_7_queues_and_ages_stand_still_as_they_were_known(server: MockServer, clock: FrozenClock) -> None:
     async with staged(server, clock) as stage:
         running = line_of(stage, "● running")

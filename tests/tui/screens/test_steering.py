@@ -2,7 +2,7 @@
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import task, uuid
-from tests.tui.stage import staged
+from tests.tui.stage import staged, typed
 
 
 async def test_6_all_that_match_are_marked_and_unmarked(server: MockServer, clock: FrozenClock) -> None:
@@ -89,3 +89,17 @@ async def test_6_an_undo_says_how_many_and_which_it_could_not_bring_back(
         assert f"undone: resumed 2 of 3 tasks, not {key[-8:]}: it was changed since" in stage.text()
         await stage.press("R")
         assert "it was changed since" in next(line for line in stage.lines() if key in line)
+
+
+async def test_6_what_another_paused_is_not_resumed_by_an_undo_of_ones_own_pause(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    job = next(iter(server.jobs.values()))
+    job["paused"] = True
+    async with staged(server, clock) as stage:
+        await typed(stage, f"pause queue {job['full_name']}")
+        assert f"{job['full_name']} was paused already" in stage.text()
+        await stage.press("u")
+
+        assert "nothing to undo" in stage.text()
+        assert [request["paused"] for request in stage.asked("job")] == [True]

@@ -95,8 +95,12 @@ class Executor:
 
     async def pause_queue(self, job: str, *, paused: bool) -> Report:
         """Pause or resume a queue by its job's full name."""
+        row = self._model.queue_rows().get(job)
+        was_so = row is not None and row.job.paused is paused
         if (wrong := await self._ask("pause" if paused else "resume", "job", job=job, paused=paused)) is not None:
             return wrong
+        if was_so:
+            return _was_so(job, paused=paused)
         past, back = ("paused", "resumed") if paused else ("resumed", "paused")
         self.remember(f"{back} {clean(job)}", Ask("job", {"job": job, "paused": not paused}))
         return Report(f"{past} {clean(job)}", ok=True)
@@ -113,8 +117,12 @@ class Executor:
 
     async def steer_schedule(self, verb: ScheduleVerb, room: str, name: str) -> Report:
         """Pause a schedule, let it go on, or put its task in now."""
+        known = {(item.room_id, item.name): item.paused for item in self._model.schedules.rows.values()}
+        was_so = verb != "run" and known.get((room, name)) is (verb == "pause")
         if (wrong := await self._ask(verb, "schedule", room=room, name=name, action=verb)) is not None:
             return wrong
+        if was_so:
+            return _was_so(name, paused=verb == "pause")
         if verb != "run":
             back: ScheduleVerb = "resume" if verb == "pause" else "pause"
             self.remember(f"{_DONE[back]} {clean(name)}", Ask("schedule", {"room": room, "name": name, "action": back}))
@@ -129,6 +137,11 @@ class Executor:
         except FAILURES as error:
             return failed(verb, str(error))
         return None
+
+
+def _was_so(name: str, *, paused: bool) -> Report:
+    """Return the report of what changed nothing: an undo of it would take back what somebody else did."""
+    return Report(f"{clean(name)} was {'paused already' if paused else 'not paused'}", ok=True)
 
 
 def failed(verb: str, why: str) -> Report:

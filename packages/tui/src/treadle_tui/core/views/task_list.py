@@ -175,8 +175,8 @@ class TaskList:
         if query.job is not None or query.several_jobs:
             name = "all queues" if query.several_jobs else query.job or ""
             table = self._model.tasks
-            # Of another queue or filter nothing is known before the server has told of it.
-            is_known = table.known_at is not None or query.want() is None
+            # Of another queue or filter nothing is known before the server has told of it; nor which queues there are.
+            is_known = table.known_at is not None or (query.want() is None and self._model.jobs.generation > 0)
             count = total(self.rows.total, capped=table.total_is_capped) if is_known else UNKNOWN
             of_all = "" if everything is None else f" of {everything:,}"
             spans += [Span(f"  {clean(name, ascii_only=ascii_only)}", "bold"), Span(f"  {count}{of_all}", "dim")]
