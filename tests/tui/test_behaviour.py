@@ -327,7 +327,13 @@ async def test_7_what_the_server_refuses_to_show_is_said(server: MockServer, clo
 # 8. Any terminal.
 
 
-@pytest.mark.parametrize("keys", [(), ("2",), ("3",), ("question_mark",), ("2", "c"), ("2", "enter"), ("slash",)])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        *((), ("2",), ("3",), ("question_mark",), ("2", "c"), ("2", "enter"), ("slash",)),
+        *(("ctrl+p",), ("ctrl+p", "p", "a")),
+    ],
+)
 async def test_8_in_ascii_every_character_on_the_screen_is_ascii(
     server: MockServer, clock: FrozenClock, keys: tuple[str, ...]
 ) -> None:

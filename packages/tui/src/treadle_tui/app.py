@@ -229,7 +229,7 @@ class Dashboard(App[None]):
         It has no id, unlike Textual's: one may be there still, beneath what its command has opened a moment later.
         """
         if isinstance(self.screen, BaseScreen):
-            self.push_screen(CommandPalette())
+            self.push_screen(CommandPalette(placeholder="Search for commands"))
 
     def get_system_commands(self, screen: Screen[object]) -> "list[SystemCommand]":
         """Return none: the palette offers the registry's actions."""
