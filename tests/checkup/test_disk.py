@@ -96,3 +96,13 @@ def test_the_disk_of_artifacts_that_are_kept_elsewhere_is_looked_at_too(
     told = [finding.detail for finding in examined()["disk"]]
 
     assert sum(f"of the directory of artifacts {tmp_path / 'elsewhere'}" in one for one in told) == 1
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_the_disk_of_artifacts_that_a_link_leads_to_is_looked_at_too(examined: Examine, tmp_path: Path) -> None:
+    (tmp_path / "large").mkdir()
+    (tmp_path / "data" / "artifacts").symlink_to(tmp_path / "large")
+
+    told = [finding.detail for finding in examined()["disk"]]
+
+    assert sum(f"of the directory of artifacts {tmp_path / 'data' / 'artifacts'}" in one for one in told) == 1

@@ -1,6 +1,7 @@
 """Files and directories that others may use, or that are somebody else's."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,17 @@ def look(directory: Path, url: str = "") -> Finding:
     return finding
 
 
+def belongs_to(user: int, whose: Callable[[Path], bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the paths of which `whose` is true belong to a user; only root could give them away."""
+    real = Path.stat
+
+    def owned(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        found = real(path, follow_symlinks=follow_symlinks)
+        return os.stat_result([*found[:4], user, *found[5:]]) if whose(path) else found
+
+    monkeypatch.setattr(Path, "stat", owned)
+
+
 def test_what_a_server_leaves_is_well_n4(directory: Path) -> None:
     assert look(directory).grade == "ok"
 
@@ -45,18 +57,29 @@ def test_what_others_may_use_is_found_however_deep_n4(directory: Path, name: str
 
 
 def test_what_belongs_to_somebody_else_is_found_n4(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Path.lstat
-
-    def lstat(path: Path) -> os.stat_result:
-        found = real(path)
-        return os.stat_result([*found[:4], 4242, *found[5:]]) if path.name == "token" else found
-
-    monkeypatch.setattr(Path, "lstat", lstat)
+    belongs_to(4242, lambda path: path.name == "token", monkeypatch)
 
     finding = look(directory)
 
     assert (finding.grade, finding.advice) == ("warn", "chown it to the server's user")
     assert "token belongs to user 4242" in finding.detail
+
+
+def test_root_finds_the_files_of_the_user_well_to_whom_the_directory_belongs_n4(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    belongs_to(4242, lambda path: path.is_relative_to(directory), monkeypatch)
+
+    assert look(directory).grade == "ok"
+
+
+def test_a_data_directory_that_is_a_link_is_looked_at_where_it_leads_n4(directory: Path, tmp_path: Path) -> None:
+    (link := tmp_path / "link").symlink_to(directory)
+    assert look(link).grade == "ok"
+    directory.chmod(0o755)
+
+    assert f"{link} may be used by others (0755)" in look(link).detail
 
 
 def test_a_database_elsewhere_is_looked_at_with_what_stands_beside_it_n4(directory: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def checks() -> list[Check]:
         wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {reason(one)}" for one in error.errors())
         return [Check("machine", partial(_wrong, wrong))]
     places, of_artifacts = {"the data directory": settings.data_dir}, settings.artifacts_directory
-    if of_artifacts is not None and not of_artifacts.is_relative_to(settings.data_dir):
+    if of_artifacts is not None and disk.is_elsewhere(of_artifacts, settings.data_dir):
         places["the directory of artifacts"] = of_artifacts
     return [
         *(Check("disk", partial(disk.look, name, place)) for name, place in places.items()),

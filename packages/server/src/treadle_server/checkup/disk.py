@@ -48,6 +48,11 @@ def look(name: str, path: Path) -> Seen:
     return [Finding("disk", "ok", told)]
 
 
+def is_elsewhere(path: Path, directory: Path) -> bool:
+    """Return whether `path` may be on another disk than the directory: it is not below it, or is mounted there."""
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory)) or path.is_mount()
+
+
 _ROOM = "make room, or let ended tasks go sooner (TREADLE_RETENTION_…, treadle prune)"
 
 _ROOM_NOW = "make room: to remove tasks needs some as well, and leaves a database's file as large as it is"

@@ -21,8 +21,9 @@ def look(settings: Settings) -> Seen:
     directory = settings.data_dir
     if not directory.is_dir():
         return [Finding("files", "ok", f"there is no data directory {directory} yet: no server has started here")]
+    owner = _owner(directory)
     looked = [*_under(directory), *_of_database(settings)]
-    wrong = [(path, what) for path in looked if (what := _wrong_with(path))]
+    wrong = [(path, what) for path in looked if (what := _wrong_with(path, owner))]
     if not wrong:
         return [Finding("files", "ok", f"{directory} is its user's alone, with all {len(looked) - 1} in it")]
     more = f", and {len(wrong) - MOST} more" if len(wrong) > MOST else ""
@@ -53,19 +54,19 @@ def _of_database(settings: Settings) -> list[Path]:
     return sorted(path.parent.glob(f"{path.name}*"))
 
 
-def _wrong_with(path: Path) -> str:
+def _owner(directory: Path) -> int | None:
+    """Return whose the files should be: this user's, or where root looks, whose the directory is; None on Windows."""
+    return os.geteuid() or directory.stat().st_uid if hasattr(os, "geteuid") else None
+
+
+def _wrong_with(path: Path, owner: int | None) -> str:
     try:
-        found = path.lstat()
+        found = path.stat()
     except FileNotFoundError:  # it went while it was looked for
         return ""
-    if hasattr(os, "geteuid") and found.st_uid not in {_owner(path), 0}:
+    if owner is not None and found.st_uid not in {owner, 0}:
         return f"belongs to user {found.st_uid}"
     return f"may be used by others ({stat.S_IMODE(found.st_mode):04o})" if found.st_mode & OTHERS else ""
-
-
-def _owner(path: Path) -> int:
-    """Return whose the files should be: this user's, or where root looks, whose the directory is."""
-    return os.geteuid() or path.parent.stat().st_uid
 
 
 def _advice(what: str, path: Path) -> str:
