@@ -128,6 +128,16 @@ async def test_a_later_start_keeps_the_token_and_a_lost_file_is_written_anew(tmp
         assert (await client.get("/v1/whoami")).json()["superuser"] is True
 
 
+async def test_a_later_start_replaces_what_is_no_token_nor_even_text(tmp_path: Path):
+    (tmp_path / "token").write_bytes(b"\xff\xfe\x00")
+
+    async with (
+        serve(data_dir=tmp_path) as served,
+        httpx.AsyncClient(base_url=served.url, headers=served.headers) as client,
+    ):
+        assert (await client.get("/v1/whoami")).json()["superuser"] is True
+
+
 async def test_without_tokens_only_this_machine_and_no_web_page_gets_in(tmp_path: Path):
     with pytest.raises(ValidationError, match="loopback"):
         Settings(auth="none", host="0.0.0.0", data_dir=tmp_path)

@@ -290,7 +290,8 @@ def _host_name(host: str) -> str:
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text().strip()
+        # What is no text is no token either, and is replaced as any other that is none.
+        return path.read_text(errors="replace").strip()
     except FileNotFoundError:
         return None
 
