@@ -1,6 +1,7 @@
 """Settings of PostgreSQL that lose what it has acknowledged, and a PostgreSQL that takes no writes or connections."""
 
 import asyncio
+from collections.abc import Iterator
 
 import asyncpg
 import pytest
@@ -66,6 +67,43 @@ def test_an_encoding_that_can_not_keep_every_text_is_found(examined: Examine, mo
     monkeypatch.setattr(postgres, "ENCODING", "LATIN1")
 
     assert any("its encoding is UTF8" in one.detail and one.grade == "fail" for one in examined()["database"])
+
+
+def with_option(url: str, option: str) -> str:
+    """Return the URL with a setting of the sessions that are opened by it."""
+    return f"{url}{'&' if '?' in url else '?'}options=-c%20{option.replace('=', '%3D')}"
+
+
+@pytest.fixture
+def weak_role(spoilt_url: str) -> Iterator[str]:
+    """A role that owns nothing, and was given nothing but to look."""
+    role = f"weak_{name_of(spoilt_url)}"
+    execute(spoilt_url, f'CREATE ROLE "{role}" IN ROLE pg_read_all_data')
+    yield role
+    execute(spoilt_url, f'DROP ROLE "{role}"')
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_role_that_may_not_do_what_a_server_does_is_found(
+    examined: Examine, spoilt_url: str, weak_role: str, is_empty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_empty:
+        execute(spoilt_url, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+    assert not any("the role" in one.detail for one in examined()["database"])
+    monkeypatch.setenv("TREADLE_DATABASE_URL", with_option(spoilt_url, f"role={weak_role}"))
+
+    [told] = [one.detail for one in examined()["database"] if "the role" in one.detail and one.grade == "fail"]
+
+    what = "may make no tables in the schema public" if is_empty else "may not change the table artifacts"
+    assert f"the role {weak_role} {what}" in told
+
+
+def test_sessions_that_take_no_writes_are_found(
+    examined: Examine, spoilt_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_DATABASE_URL", with_option(spoilt_url, "default_transaction_read_only=on"))
+
+    assert any("read_only is on" in one.detail and one.grade == "fail" for one in examined()["database"])
 
 
 def test_another_treadle_in_another_schema_is_found(examined: Examine, spoilt_url: str) -> None:

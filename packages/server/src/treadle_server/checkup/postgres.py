@@ -8,6 +8,7 @@ from sqlalchemy import Connection, text
 from treadle.wire.findings import Finding
 from treadle_server.checkup import disk
 from treadle_server.store.migrations import ENCODING, OWN_DATABASE, said_of_schemas
+from treadle_server.store.tables import metadata
 
 OLDEST = 150_000
 """The oldest version that its makers still mend, as PostgreSQL writes it."""
@@ -40,6 +41,13 @@ def look(connection: Connection) -> list[Finding]:
     if connection.execute(text("SELECT pg_is_in_recovery()")).scalar_one():
         found.append(Finding("database", "fail", "it is a standby, which takes no writes",
                              "name the primary, or all hosts with target_session_attrs=read-write"))  # fmt: skip
+    if _show(connection, "default_transaction_read_only") == "on":
+        found.append(Finding("database", "fail", "default_transaction_read_only is on: it takes no writes",
+                             "set it off, for the server, the database, the role and in the URL"))  # fmt: skip
+    role, closed = connection.execute(_RIGHTS).one()
+    if closed is not None:
+        found.append(Finding("database", "fail", f"the role {role} {closed}: no server can start",
+                             "make it the owner of the database or its schema, and of Treadle's tables"))  # fmt: skip
     if (said := said_of_schemas(connection)) is not None:
         found.append(Finding("database", "fail", said, OWN_DATABASE))
     used, most = connection.execute(_CONNECTIONS).one()
@@ -53,6 +61,20 @@ _CONNECTIONS = text(
     "SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),"
     " current_setting('max_connections')::int"
 )
+
+
+_RIGHTS = text("""
+SELECT current_user, CASE
+       WHEN to_regclass('alembic_version') IS NOT NULL
+       THEN (SELECT 'may not change the table ' || min(relname) FROM pg_class
+              WHERE relnamespace = current_schema()::regnamespace AND relname = ANY (:tables)
+                AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
+                         AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')))
+       WHEN NOT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
+       THEN 'may make no tables in ' || coalesce('the schema ' || current_schema(), 'any schema of its search_path')
+       END
+""").bindparams(tables=sorted(metadata.tables))
+"""The role, and what it may not do that every server does; NULL: it may."""
 
 
 def _show(connection: Connection, setting: str) -> str:
