@@ -1,5 +1,7 @@
 """The server over TLS, with a certificate of one's own, and the SDK that trusts it."""
 
+import asyncio
+import ssl
 import stat
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -11,10 +13,12 @@ import trustme
 from click.testing import CliRunner
 from pydantic import ValidationError
 
+from tests.waiting import until
 from tests.worker.conftest import working_at
 from treadle import Client, Context, task
 from treadle.cli.group import treadle
 from treadle.errors import ConnectionFailed
+from treadle_server.serving import server
 from treadle_server.settings import Settings
 from treadle_server.testing import Served, serve
 
@@ -130,6 +134,39 @@ async def test_authorities_that_can_not_be_read_are_told_and_read_as_soon_as_the
             await client.tokens()
         named.write_bytes(certificates.authority.read_bytes())
         assert (await client.tokens()).total == 1
+
+
+async def shown_by(url: str) -> bytes:
+    """Return the certificate that a server shows to who connects now."""
+    at = httpx.URL(url)
+    return ssl.PEM_cert_to_DER_cert(await asyncio.to_thread(ssl.get_server_certificate, (at.host, at.port or 0)))
+
+
+def written(certificate: Path) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(certificate.read_text())
+
+
+async def test_a_certificate_that_is_renewed_is_shown_by_the_server_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was shown until the next start, long after its time."""
+    caplog.set_level("INFO", "treadle_server")
+    monkeypatch.setattr(server, "_RENEWAL_TICKS", 1)
+    first = Certificates(tmp_path)
+    async with serve(data_dir=tmp_path / "data", tls_cert=first.cert, tls_key=first.key) as served:
+        before = await shown_by(served.url)
+        assert before == written(first.cert)
+        (tmp_path / "renewed").mkdir()
+        renewed = Certificates(tmp_path / "renewed")
+
+        renewed.cert.replace(first.cert)  # its key is still to come
+        await until(lambda: "shown until that is mended" in caplog.text)
+        half = await shown_by(served.url)
+        renewed.key.replace(first.key)
+        await until(lambda: "is shown from now on" in caplog.text)
+
+        assert half == before
+        assert await shown_by(served.url) == written(first.cert) != before
 
 
 async def test_plain_http_gets_no_answer_from_a_server_with_tls(secure: Served) -> None:

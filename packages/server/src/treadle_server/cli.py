@@ -137,16 +137,9 @@ async def _serve(settings: Any) -> None:
 
     from treadle_server.app import create_app
     from treadle_server.errors import TreadleError
+    from treadle_server.serving.certificates import NoCertificate, check_certificate
     from treadle_server.serving.connection_limits import raise_limit
-    from treadle_server.serving.server import (
-        NoCertificate,
-        NotStarted,
-        PortTaken,
-        Server,
-        check_certificate,
-        listen,
-        url_of,
-    )
+    from treadle_server.serving.server import NotStarted, PortTaken, Server, listen, url_of
 
     with contextlib.ExitStack() as stack:
         try:

@@ -6,7 +6,6 @@ import errno
 import logging
 import signal
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -16,6 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.types import Message, Receive, Scope, Send
 
+from treadle_server.serving.certificates import Renewals
 from treadle_server.serving.connection_limits import ConnectionLimits
 from treadle_server.serving.connections import IDLE_SECONDS, HttpConnection, SocketConnection
 from treadle_server.serving.shutdown import Shutdown
@@ -37,6 +37,9 @@ _HANGUP: Any = getattr(signal, "SIGHUP", None)
 
 _TICK_SECONDS = 0.1
 """How often uvicorn looks at its clock, and at whether a signal told it to stop."""
+
+_RENEWAL_TICKS = 100
+"""How many of these ticks lie between two looks at the files of the certificate."""
 
 _LOOK_SECONDS = 0.002
 """How often a server that stops looks whether its connections are closed."""
@@ -80,30 +83,11 @@ def _advice(error: OSError, address: str, port: str) -> str:
     return f"Is another server running there? Stop it, or choose another port with {port} (0 picks a free one)."
 
 
-class NoCertificate(OSError):
-    """The certificate or its key can't be read, or do not belong together."""
-
-
 def url_of(listener: socket.socket, settings: Settings | None = None) -> str:
     """Return the URL at which the socket listens: an https one when the settings name a certificate."""
     host, port = listener.getsockname()[:2]
     scheme = "http" if settings is None or settings.tls_cert is None else "https"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-
-
-def check_certificate(settings: Settings) -> None:
-    """Raise `NoCertificate`, with what to do, when the certificate that the settings name is of no use."""
-    if settings.tls_cert is None:
-        return
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        # No prompt: a server that is started by the system would wait for a password for ever.
-        context.load_cert_chain(settings.tls_cert, settings.tls_key, password=lambda: "")
-    except (OSError, ValueError) as error:
-        files = f"{settings.tls_cert}" if settings.tls_key is None else f"{settings.tls_cert} with {settings.tls_key}"
-        raise NoCertificate(
-            f"can't use the certificate {files}: {error}. Both are PEM files, the key without a password."
-        ) from None
 
 
 class Server(uvicorn.Server):
@@ -113,6 +97,7 @@ class Server(uvicorn.Server):
         self._app = app
         self._ending = Shutdown(app)
         self._stopping = asyncio.Event()
+        self._renewals = Renewals(settings)
         self.has_left = False
         """Whether it has stopped without its application, which its database kept from ending."""
         self.has_failed = False
@@ -201,6 +186,8 @@ class Server(uvicorn.Server):
                 self.has_failed = True
                 break
             counter = (counter + 1) % 864_000
+            if self.config.ssl is not None and counter % _RENEWAL_TICKS == 0:
+                self._renewals.look(self.config.ssl)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
 
