@@ -3,12 +3,14 @@
 import pytest
 import sqlalchemy as sa
 
+from tests.engine.conftest import two_shops
 from treadle.wire.filters import TaskFilter
 from treadle_server.store import arrivals
 from treadle_server.store.base import Tx
 from treadle_server.store.read import few, filters
 from treadle_server.store.read import steps as steps_of
 from treadle_server.store.tables import tasks
+from treadle_server.store.transaction import lock_order
 from treadle_server.store.transaction.counts import fold_counts
 from treadle_server.store.transaction.heads import HEADS_OF_LANE, heads_of_lanes
 from treadle_server.store.transaction.load import _FINDERS, _TASKS_BY_UNIQUE_KEY, _TASKS_OF_WORKERS, _tasks_by_id
@@ -112,6 +114,20 @@ async def test_tasks_are_found_by_id_worker_and_unique_key_along_an_index(shop) 
         by_key = await plan(tx, _TASKS_BY_UNIQUE_KEY, {"job_num": 1, "unique_key": "k"}, may_sort=True)
 
     assert "SCAN tasks" not in by_id
+    assert "ix_tasks_worker" in by_worker or "ix_tasks_lease" in by_worker
+    assert "uq_tasks_unique_key" in by_key
+
+
+@pytest.mark.postgres
+async def test_what_is_to_be_locked_is_looked_up_along_indexes(postgres_database) -> None:
+    async with two_shops(postgres_database) as (shop, _), shop.engine.store.write() as tx:
+        by_id = await plan(tx, lock_order._of_ids.statement, {"ids": [UUID]})
+        by_worker = await plan(tx, lock_order._of_workers.statement, {"ids": [UUID]})
+        by_key = await plan(tx, lock_order._of_keys.statement, {"nums": [1], "keys": ["k"]})
+        held = await plan(tx, lock_order._held_by.statement, {"ids": [UUID]})
+        locked = await plan(tx, lock_order._lock.statement, {"seqs": [1, 2]})
+
+    assert all("Seq Scan" not in steps for steps in (by_id, by_worker, by_key, held, locked))
     assert "ix_tasks_worker" in by_worker or "ix_tasks_lease" in by_worker
     assert "uq_tasks_unique_key" in by_key
 

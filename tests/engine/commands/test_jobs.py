@@ -28,6 +28,7 @@ from treadle_server.errors import (
     WorkerNotFound,
 )
 from treadle_server.store.read.jobs import possible_orphans
+from treadle_server.store.tables import job_schemas
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +90,20 @@ async def test_a_replacement_makes_a_new_schema_version(shop) -> None:
     replaced = await shop.engine.run(registration('{"type": "object"}', replace=True))
 
     assert (replaced.created, replaced.job.schema_version) == (False, 2)
+
+
+async def test_replacements_in_one_commit_leave_each_schema_under_its_version(shop, caplog) -> None:
+    caplog.set_level("INFO")
+    await shop.engine.run(registration("{}"))
+    several = [registration(f'{{"title": "{title}"}}', replace=True) for title in "ab"]
+
+    await asyncio.gather(*map(shop.engine.run, several))
+
+    async with shop.engine.store.read() as connection:
+        kept = sa.select(job_schemas.c.version, job_schemas.c.schema).order_by(job_schemas.c.version)
+        rows = [row for row in await connection.execute(kept) if "title" in row[1] or row[0] > 1]
+    assert [tuple(row) for row in rows] == [(2, '{"title": "a"}'), (3, '{"title": "b"}')]
+    assert "was faster" not in caplog.text
 
 
 async def test_a_replacement_that_says_no_defaults_takes_them_away_and_a_link_leaves_them(shop) -> None:

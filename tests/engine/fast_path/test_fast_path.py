@@ -75,9 +75,9 @@ def note_the_long_way(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     noted: list[int] = []
     do_work = applying.apply
 
-    async def noted_work(work, reads, wanted):
+    async def noted_work(work, reads, taken, wanted):
         noted.append(len(wanted))
-        await do_work(work, reads, wanted)
+        await do_work(work, reads, taken, wanted)
 
     monkeypatch.setattr(engine_module, "apply", noted_work)
     return noted

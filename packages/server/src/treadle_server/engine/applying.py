@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from treadle_server.engine.commands.instances import go_on
+from treadle_server.engine.fast_path.reports import Taken
+from treadle_server.engine.locking import lock
 from treadle_server.engine.pending import Pending
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.reading import read
@@ -11,8 +13,14 @@ from treadle_server.engine.writing import write
 from treadle_server.store.transaction.heads import lanes_of_job
 
 
-async def apply(work: UnitOfWork, reads: ReadSet, commands: Sequence[Pending]) -> None:
-    """Apply the commands, which have declared what they `reads`; note of each its outcome, or why it is refused."""
+async def apply(work: UnitOfWork, reads: ReadSet, taken: Taken, commands: Sequence[Pending]) -> None:
+    """Write what was `taken` by the fast path, and apply the commands, which have declared what they `reads`.
+
+    Of each command its outcome is noted, or why it is refused.
+    """
+    work.is_plain = False
+    await lock(work, reads, taken.tasks.values())
+    await taken.write()
     await read(work, reads)
     for pending in commands:
         try:

@@ -39,7 +39,8 @@ class Changes:
     new_runs: list[Run] = field(default_factory=list)
     new_jobs: list[Job] = field(default_factory=list)
     changed_jobs: dict[int, Job] = field(default_factory=dict)
-    new_schemas: list[Job] = field(default_factory=list)
+    new_schemas: list[tuple[int, int, str]] = field(default_factory=list)
+    """Of each its job's number, its version, and the schema."""
     new_workers: list[Worker] = field(default_factory=list)
     changed_workers: dict[WorkerId, Worker] = field(default_factory=dict)
     gone_workers: set[WorkerId] = field(default_factory=set)

@@ -379,15 +379,14 @@ class Engine:
         reports = [pending.command for pending in left if isinstance(pending.command, ReportMany)]
         reads = ReadSet()
         wanted = {p for p in left if not isinstance(p.command, ReportMany) and p.declare_reads(reads)}
-        await self.fast_reports.apply(work, reports, reads.tasks)
+        taken = self.fast_reports.take(work, reports, reads.tasks)
         for pending in left:
             if isinstance(pending.command, ReportMany):
                 pending.outcome, pending.refusal = {}, None
                 if pending.command.rest and pending.declare_reads(reads):
                     wanted.add(pending)
-        if wanted:
-            work.is_plain = False
-            await apply(work, reads, [pending for pending in left if pending in wanted])
+        commands = [pending for pending in left if pending in wanted]
+        await (apply(work, reads, taken, commands) if commands else taken.write())
 
     async def _assign(self, work: UnitOfWork) -> Assignments | None:
         """Hand out what may be claimed by now; None when there is nothing, or nobody who takes it."""

@@ -18,7 +18,6 @@ from treadle_server.store.transaction import flush, load
 from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction import steps as stored_steps
 from treadle_server.store.transaction.allocate import allocate
-from treadle_server.store.transaction.claim_keys import kept_claims
 from treadle_server.store.transaction.counts import pending_counts
 from treadle_server.store.transaction.limit_rows import due_buckets
 from treadle_server.store.transaction.limits_kept import limits_by_name, named_limits
@@ -45,23 +44,16 @@ async def read(work: UnitOfWork, reads: ReadSet) -> None:
         reads.workers.update(t.worker_id for t in found if t.is_leased and t.worker_id is not None)
     if reads.every_worker:
         reads.workers.update(await load.present_workers(work.tx))
-    if reads.stale is not None:
-        work.stale = await load.stale_workers(work.tx, work.now - reads.stale)
-        reads.workers.update(work.stale)
-        reads.tasks_of.update(work.stale)
-    await _load_jobs(work, reads)
-    work.kept_claims = await kept_claims(work.tx, reads.claim_keys, work.now)
-    reads.tasks.update(task_id for kept in work.kept_claims.values() for task_id, _ in kept.runs)
     await _load_tasks(work, reads)
     await _load_around(work, reads)
     if reads.artifacts or reads.dead_artifacts is not None:
         await _load_artifacts(work, reads)
     if reads.steps:
         await _load_steps(work, reads)
-    for worker in await load.workers_by_id(work.tx, reads.workers):
-        work.workers[worker.id] = worker
     work.remember(await load.tasks_of_workers(work.tx, reads.tasks_of))
     await _load_holds(work, reads)
+    for worker in await load.workers_by_id(work.tx, reads.workers):
+        work.workers[worker.id] = worker
     await _load_schedules(work, reads)
     await _load_limits(work, reads)
     await read_admission(work, reads)
@@ -128,15 +120,6 @@ async def _load_steps(work: UnitOfWork, reads: ReadSet) -> None:
         book.last[step.task_seq] = book.kept.setdefault(step.key, step)
 
 
-async def _load_jobs(work: UnitOfWork, reads: ReadSet) -> None:
-    for job in await load.jobs_by_name(work.tx, reads.job_names, to_change=reads.jobs_change):
-        work.know(job)
-    missing = reads.job_nums - work.jobs_by_num.keys()
-    for job in await load.jobs_by_num(work.tx, missing, to_change=reads.jobs_change):
-        work.know(job)
-    work.job_nums = await allocate(work.tx, "job_num", reads.new_jobs)
-
-
 async def _load_around(work: UnitOfWork, reads: ReadSet) -> None:
     """Read what belongs to the tasks that were read: workers, jobs, holders of unique keys, targets to be."""
     for task_id in reads.owners_of & work.tasks.keys():
@@ -150,7 +133,7 @@ async def _load_around(work: UnitOfWork, reads: ReadSet) -> None:
     keys |= {(work.tasks[task_id].job_num, key) for task_id, key in reads.unique_edits if task_id in work.tasks}
     await _load_holders(work, keys)
     moved = {(work.tasks[task_id].room, name) for task_id, name in reads.target_edits if task_id in work.tasks}
-    work.targets |= await number_targets(work.tx, reads.targets | moved)
+    work.targets |= await number_targets(work.tx, (reads.targets | moved) - work.targets.keys())
 
 
 async def _load_holds(work: UnitOfWork, reads: ReadSet) -> None:
@@ -164,9 +147,7 @@ async def _load_holds(work: UnitOfWork, reads: ReadSet) -> None:
         found += await load.all_holds(work.tx)
     for hold in found:
         work.holds[hold.task_seq, hold.run_id] = hold
-    missing = {hold.worker_id for hold in found} - work.workers.keys()
-    for worker in await load.workers_by_id(work.tx, missing):
-        work.workers[worker.id] = worker
+        reads.workers.add(hold.worker_id)
 
 
 async def _load_schedules(work: UnitOfWork, reads: ReadSet) -> None:
@@ -174,8 +155,7 @@ async def _load_schedules(work: UnitOfWork, reads: ReadSet) -> None:
     ids = {task.schedule_id for task in work.tasks.values() if task.schedule_id is not None and not task.completed_at}
     if not (ids or reads.schedules or reads.due_schedules):
         return
-    named = await stored.schedules_by_name(work.tx, reads.schedules)
-    named += await stored.schedules_by_id(work.tx, ids)
+    named = await stored.schedules_named(work.tx, ids, reads.schedules)
     at = work.now if work.rules.needs_tokens else None
     due = await stored.due_schedules(work.tx, work.now, reads.due_schedules, tokens_at=at)
     found = {schedule.id: work.know_schedule(schedule) for schedule in (*named, *due)}
@@ -220,7 +200,7 @@ async def _expect_instances(work: UnitOfWork, reads: ReadSet, found: Collection[
             targets.add((schedule.room, target))
         if (key := options.get("unique_key")) is not None:
             keys.add((schedule.job_num, key))
-    work.targets |= await number_targets(work.tx, targets)
+    work.targets |= await number_targets(work.tx, targets - work.targets.keys())
     await _load_holders(work, keys)
 
 

@@ -277,7 +277,7 @@ class UnitOfWork:
     def add_job(self, job: Job) -> None:
         """Put in a new job."""
         self.changes.new_jobs.append(job)
-        self.changes.new_schemas.append(job)
+        self.changes.new_schemas.append((job.num, job.schema_version, job.schema))
         self.know(job)
         self.batch.jobs.append(job)
 
@@ -287,7 +287,7 @@ class UnitOfWork:
         if job not in self.changes.new_jobs:
             self.changes.changed_jobs[job.num] = job
         if schema:
-            self.changes.new_schemas.append(job)
+            self.changes.new_schemas.append((job.num, job.schema_version, job.schema))
         self.batch.jobs.append(job)
 
     def add_worker(self, worker: Worker) -> None:

@@ -225,12 +225,13 @@ async def _delete_orphans(work: UnitOfWork) -> None:
     nums = work.changes.orphans
     if not nums:
         return
-    missing = nums - work.jobs_by_num.keys()
-    for job in await load.jobs_by_num(work.tx, missing, to_change=True):
-        work.know(job)
+    # What another server is at is left to the sweeper, which looks at every job: none is waited for so late.
+    free = {job.num: job for job in await load.free_jobs(work.tx, nums)}
+    for num in free.keys() - work.jobs_by_num.keys():
+        work.know(free[num])
     candidates = {
         num
-        for num in nums
+        for num in free
         if (found := work.jobs_by_num.get(num))
         and not (found.retain or found.is_internal or found.deleted_at is not None)
     }

@@ -25,6 +25,7 @@ from treadle_server.engine.hub import Change, Hub
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import hot
 from treadle_server.store.transaction.counts import CountKey, count_change, count_key
+from treadle_server.store.transaction.lock_order import lock_tasks
 from treadle_server.store.transaction.targets import lock_targets
 
 MOST_KNOWN = 100_000
@@ -35,7 +36,7 @@ MOST_WORKERS = 10_000
 
 
 @dataclass(slots=True)
-class _Taken:
+class Taken:
     """The reports of one transaction that go by the fast path."""
 
     work: UnitOfWork
@@ -43,6 +44,34 @@ class _Taken:
     """The version that each task had, and where it was counted."""
     tasks: dict[TaskId, Task] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
+
+    async def write(self) -> None:
+        """Write it. Raises `LostUpdate` when a task is no longer as it is known."""
+        work = self.work
+        started: list[hot.Moved] = []
+        completed: list[hot.Moved] = []
+        counts: Counter[CountKey] = Counter()
+        freed: set[int] = set()
+        for task_id, task in self.tasks.items():
+            version, key = self.before[task_id]
+            if task.version == version:
+                continue
+            (completed if task.status is Status.COMPLETED else started).append((task, version))
+            count_change(counts, task, key)
+            if task.target_num is not None:
+                work.batch.targets.add(task.target_num)
+                if task.status is Status.COMPLETED:
+                    freed.add(task.target_num)
+        await lock_targets(work.tx, freed)
+        if len(started) + len(completed) > 1:
+            await lock_tasks(work.tx, {task.seq for task, _ in (*started, *completed)})
+        if completed:
+            await hot.start(work.tx, started)
+            await hot.complete(work.tx, completed, counts)
+        else:
+            await hot.start(work.tx, started, counts)
+        work.batch.runs += self.runs
+        await work.reblock(freed)
 
 
 class FastReports:
@@ -96,12 +125,9 @@ class FastReports:
         """Forget everything: a transaction failed, and with it what was noted of its tasks."""
         self._known.clear()
 
-    async def apply(self, work: UnitOfWork, commands: Sequence[ReportMany], named: Collection[TaskId]) -> None:
-        """Take what is plain of the reports, except of the tasks that are `named` elsewhere, and write it.
-
-        Raises `LostUpdate` when a task is no longer as it is known.
-        """
-        taken = _Taken(work)
+    def take(self, work: UnitOfWork, commands: Sequence[ReportMany], named: Collection[TaskId]) -> Taken:
+        """Return what is plain of the reports, except of the tasks that are `named` elsewhere, to be written."""
+        taken = Taken(work)
         excluded = set(named)
         for command in commands:
             excluded.update(task_id for task_id, _, report in command.reports if not report.is_plain)
@@ -110,12 +136,11 @@ class FastReports:
                 for i, (task_id, run_id, report) in enumerate(command.reports)
                 if task_id in excluded or not self._take(taken, command, task_id, run_id, report, excluded)
             ]
-        if taken.tasks:
-            await _write(taken)
+        return taken
 
     def _take(
         self,
-        taken: _Taken,
+        taken: Taken,
         command: ReportMany,
         task_id: TaskId,
         run_id: int,
@@ -160,32 +185,6 @@ class FastReports:
         # The end of a task may leave a job without anybody, but not while the one who did it serves the job (Z6). What
         # another server knows better, the sweeper sees.
         return report.kind != "completed" or task.job_num in worker.jobs
-
-
-async def _write(taken: _Taken) -> None:
-    work = taken.work
-    started: list[hot.Moved] = []
-    completed: list[hot.Moved] = []
-    counts: Counter[CountKey] = Counter()
-    freed: set[int] = set()
-    for task_id, task in taken.tasks.items():
-        version, key = taken.before[task_id]
-        if task.version == version:
-            continue
-        (completed if task.status is Status.COMPLETED else started).append((task, version))
-        count_change(counts, task, key)
-        if task.target_num is not None:
-            work.batch.targets.add(task.target_num)
-            if task.status is Status.COMPLETED:
-                freed.add(task.target_num)
-    await lock_targets(work.tx, freed)
-    if completed:
-        await hot.start(work.tx, started)
-        await hot.complete(work.tx, completed, counts)
-    else:
-        await hot.start(work.tx, started, counts)
-    work.batch.runs += taken.runs
-    await work.reblock(freed)
 
 
 def _is_kept(task: Task, report: RunReport) -> bool:

@@ -24,6 +24,7 @@ from treadle_server.store.tables import TO_TELL, flows, task_dependencies, task_
 from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
 from treadle_server.store.transaction.rows import insert_tuples
+from treadle_server.store.transaction.targets import free_targets
 
 _c = tasks.c
 _e = task_dependencies.c
@@ -156,20 +157,22 @@ async def waiters_of(tx: Tx, told: Sequence[tuple[int, int]], each: int) -> list
 
 
 _AMONG = is_among(_c.seq, "seqs")
-_FREE = select(_c.seq, _c.status).where(_AMONG).order_by(_c.seq).with_for_update(skip_locked=True)
+_FREE = select(_c.seq, _c.status, _c.target_num).where(_AMONG).order_by(_c.seq).with_for_update(skip_locked=True)
 _WHOLE = select_tasks().where(_AMONG).order_by(_c.seq)
 
 
 async def free_waiters(tx: Tx, seqs: Collection[int]) -> tuple[set[int], list[Task]]:
-    """Lock those of the tasks that no other server is at: return all of these, and those of them that wait."""
+    """Lock those of the tasks that no other server is at, nor at the target of: return these, and those that wait."""
     if not seqs:
         return set(), []
     rows = (await tx.connection.execute(_FREE, {"seqs": seqs})).all()
-    waiting = [seq for seq, status in rows if status in _WAITING]
+    targets = await free_targets(tx, {target for _, _, target in rows if target is not None})
+    free = {seq: status for seq, status, target in rows if target is None or target in targets}
+    waiting = [seq for seq, status in free.items() if status in _WAITING]
     if not waiting:
-        return {seq for seq, _ in rows}, []
+        return set(free), []
     whole = await tx.connection.execute(_WHOLE, {"seqs": waiting})
-    return {seq for seq, _ in rows}, [to_task(row) for row in whole]
+    return set(free), [to_task(row) for row in whole]
 
 
 _WAITING = frozenset({Status.BLOCKED, Status.PAUSED})

@@ -156,9 +156,9 @@ async def update_jobs(tx: Tx, changed: Collection[Job]) -> None:
     await update_rows(tx, jobs, JOB_FIELDS, changed, key="num")
 
 
-async def insert_schemas(tx: Tx, registered: Collection[Job], created_at: Any) -> None:
-    """Keep the present schema of the jobs under its version, as registered at `created_at`."""
-    rows = [(job.num, job.schema_version, job.schema, created_at) for job in registered]
+async def insert_schemas(tx: Tx, new: Iterable[tuple[int, int, str]], created_at: Any) -> None:
+    """Keep schemas, each with the number of its job and its version, as registered at `created_at`."""
+    rows = [(*one, created_at) for one in new]
     await insert_tuples(tx, job_schemas, ("job_num", "version", "schema", "created_at"), rows)
 
 

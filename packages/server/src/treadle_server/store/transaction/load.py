@@ -1,7 +1,7 @@
 """What the writer reads before it decides: rows by their keys, locked on PostgreSQL until the commit.
 
 SQLite has one writer, which holds the write lock since BEGIN IMMEDIATE; PostgreSQL may have several servers, so every
-row that a command may change is locked, in the order of its key so that two writers never wait for each other.
+row that a command may change is locked, in one order (`lock_order.py`) so that two writers never wait for each other.
 """
 
 from collections import defaultdict
@@ -23,6 +23,7 @@ from treadle_server.store.sqlite.rows import REASON, STATUS, record_of, tasks_of
 from treadle_server.store.tables import holds, jobs, lanes, schedules, status_in, tasks, worker_jobs, workers
 from treadle_server.store.task_rows import locked, select_tasks
 from treadle_server.store.transaction import limits
+from treadle_server.store.transaction.targets import with_free_targets
 from treadle_server.store.types import instant
 
 
@@ -106,13 +107,14 @@ async def tasks_found(
     """Return up to `most` tasks whose lease has `expired`, or whose deadline is `overdue`.
 
     Or that are `unstarted` or `overlong`: claimed and past their time to start, or running and past their timeout;
-    both count from `stamped_at` for runs of before. They are locked; one that another server is at is left to it.
+    both count from `stamped_at` for runs of before. They are locked, with their targets; one that another server is at,
+    or whose target it is at, is left to it.
     """
     parameters = {"now": now, "most": most}
     if finder in {"unstarted", "overlong"}:
         parameters["stamped"] = stamped_at or limits.FROM_ALWAYS
-    result = await tx.connection.execute(_FINDERS[finder], parameters)
-    return [to_task(row) for row in result]
+    found = [to_task(row) for row in await tx.connection.execute(_FINDERS[finder], parameters)]
+    return await with_free_targets(tx, found)
 
 
 _JOB_COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
@@ -162,11 +164,27 @@ async def jobs_by_name(tx: Tx, names: Collection[tuple[str, str, str]], *, to_ch
     return [_to_job(row) for row in await statement.rows(tx, **dict(columns))]
 
 
+async def nums_of_jobs(tx: Tx, names: Collection[tuple[str, str, str]]) -> set[int]:
+    """Return the numbers of those of the jobs that there are, which are not locked."""
+    found = select(jobs.c.num).where(_ITS_NAME.in_(sorted(names)))
+    return set((await tx.connection.execute(found)).scalars()) if names else set()
+
+
 async def jobs_by_num(tx: Tx, nums: Collection[int], *, to_change: bool) -> list[Job]:
     """Return the jobs with these numbers, locked as in `jobs_by_name`."""
     if not nums:
         return []
     return [_to_job(row) for row in await _BY_NUM[to_change].rows(tx, nums=nums)]
+
+
+_free_jobs = Prepared(
+    select(*_JOB_COLUMNS).where(is_among(jobs.c.num, "nums")).order_by(jobs.c.num).with_for_update(skip_locked=True)
+)
+
+
+async def free_jobs(tx: Tx, nums: Collection[int]) -> list[Job]:
+    """Return those of the jobs with these numbers that no other server is at, locked for this writer."""
+    return [_to_job(row) for row in await _free_jobs.rows(tx, nums=nums)] if nums else []
 
 
 _lanes_of_jobs = Prepared(

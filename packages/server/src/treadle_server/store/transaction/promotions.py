@@ -23,7 +23,7 @@ from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.task_rows import locked, select_tasks
 from treadle_server.store.transaction.counts import apply_counts
 from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, part_of, postpone
-from treadle_server.store.transaction.targets import keeps_waiting
+from treadle_server.store.transaction.targets import keeps_waiting, with_free_targets
 from treadle_server.store.types import micros
 
 _PROMOTE = """
@@ -58,14 +58,15 @@ _due_of_exclusive = Prepared(due_statement(is_exclusive=True), is_apart=True)
 async def due_tasks(tx: Tx, now: datetime, most: int) -> tuple[list[Task], AbstractSet[int]]:
     """Return up to `most` tasks that are due, and the numbers of those that wait for nothing else any more.
 
-    Where there are other servers they are locked; one that another server is at is left to it.
+    Where there are other servers they are locked, with their targets; one that another server is at, or whose target it
+    is at, is left to it.
     """
     rows = await (_due_of_exclusive if tx.is_exclusive else _due).rows(tx, now=now, most=most)
     whole = (row[:-1] for row in rows)
     found = tasks_of(whole) if tx.dialect == "sqlite" else [record_of(row) for row in whole]
     # Whoever sleeps gets no hold, and what it waits for else is told with it.
     free = {task.seq for task, row in zip(found, rows, strict=True) if not (row[-1] or task.blocked)}
-    return found, free
+    return await with_free_targets(tx, found), free
 
 
 async def promote(tx: Tx, promoted: Sequence[tuple[Task, int]], counts: Counts = NO_COUNTS) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import and_, delete, exists, false, or_, select, tuple_
+from sqlalchemy import ColumnElement, and_, delete, exists, false, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
@@ -29,24 +29,16 @@ Tick = tuple[str, datetime, int]
 """The schedule's id, the tick, and the `seq` of the task that was made for it."""
 
 
-async def schedules_by_name(tx: Tx, names: Collection[tuple[str, str]]) -> list[Schedule]:
-    """Return the schedules of these (room, name), deleted ones too."""
-    if not names:
+def _named(ids: Collection[str], names: Collection[tuple[str, str]]) -> ColumnElement[bool]:
+    return or_(schedules.c.id.in_(sorted(ids)), tuple_(schedules.c.room, schedules.c.name).in_(sorted(names)))
+
+
+async def schedules_named(tx: Tx, ids: Collection[str], names: Collection[tuple[str, str]]) -> list[Schedule]:
+    """Return the schedules of these ids and these (room, name), locked, deleted ones too."""
+    if not (ids or names):
         return []
-    wanted = tuple_(schedules.c.room, schedules.c.name).in_(sorted(names))
-    statement = select(*_COLUMNS).where(wanted).order_by(schedules.c.id).with_for_update()
+    statement = select(*_COLUMNS).where(_named(ids, names)).order_by(schedules.c.id).with_for_update()
     return [Schedule(*row) for row in await tx.connection.execute(statement)]
-
-
-_BY_ID = select(*_COLUMNS).where(is_among(schedules.c.id, "ids")).order_by(schedules.c.id).with_for_update()
-
-
-async def schedules_by_id(tx: Tx, ids: Collection[str]) -> list[Schedule]:
-    """Return those of the schedules that exist, locked, deleted ones too."""
-    if not ids:
-        return []
-    rows = await tx.connection.execute(_BY_ID, {"ids": sorted(ids)})
-    return [Schedule(*row) for row in rows]
 
 
 async def due_schedules(tx: Tx, now: datetime, most: int, *, tokens_at: datetime | None = None) -> list[Schedule]:
@@ -56,10 +48,26 @@ async def due_schedules(tx: Tx, now: datetime, most: int, *, tokens_at: datetime
     """
     if not most:
         return []
-    moves = acts(schedules.c.owner, tokens_at)
-    due = select(*_COLUMNS).where(_ACTIVE, schedules.c.next_at <= now, ~_OPEN_INSTANCE, moves)
+    due = select(*_COLUMNS).where(*_due(now), acts(schedules.c.owner, tokens_at))
     statement = due.order_by(schedules.c.next_at).limit(most).with_for_update(of=schedules, skip_locked=True)
     return [Schedule(*row) for row in await tx.connection.execute(statement)]
+
+
+def _due(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    return _ACTIVE, schedules.c.next_at <= now, ~_OPEN_INSTANCE
+
+
+async def jobs_of_schedules(
+    tx: Tx, ids: Collection[str], names: Collection[tuple[str, str]], now: datetime, most_due: int
+) -> set[int]:
+    """Return the numbers of the jobs of the schedules that are named, and of up to `most_due` that may be due."""
+    found: set[int] = set()
+    if ids or names:
+        found.update((await tx.connection.execute(select(schedules.c.job_num).where(_named(ids, names)))).scalars())
+    if most_due:
+        due = select(schedules.c.job_num).where(*_due(now)).order_by(schedules.c.next_at).limit(most_due)
+        found.update((await tx.connection.execute(due)).scalars())
+    return found
 
 
 async def open_instances(tx: Tx, found: Iterable[Schedule]) -> set[TaskId]:

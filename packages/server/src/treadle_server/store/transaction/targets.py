@@ -23,6 +23,7 @@ from sqlalchemy import (
 
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.limits import Line
+from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import NUMBER, TEXT, BoundList, is_among, rows_of
 from treadle_server.store.prepared import Prepared, Rows
@@ -111,12 +112,18 @@ async def lock_targets(tx: Tx, nums: Collection[int]) -> None:
 async def free_targets(tx: Tx, nums: Collection[int]) -> Collection[int]:
     """Lock those of the targets that no other server is deciding about, and return them.
 
-    A claim holds the row of the task that it takes already, and whoever holds a target may want that row: it must not
-    wait for the target, or both would wait for each other (docs/decisions/0007).
+    Who has found a task holds its row already, and whoever holds a target may want that row: a claim must not wait for
+    the target, nor a sweep, or both would wait for each other (docs/decisions/0007).
     """
     if not nums or tx.is_exclusive:
         return nums
     return {num for (num,) in await _free.rows(tx, nums=nums)}
+
+
+async def with_free_targets(tx: Tx, found: list[Task]) -> list[Task]:
+    """Return those of the tasks that have no target, or one that no other server is deciding about; lock these."""
+    free = await free_targets(tx, {task.target_num for task in found if task.target_num is not None})
+    return [task for task in found if task.target_num is None or task.target_num in free]
 
 
 def head_of(num: ColumnElement[int]) -> ColumnElement[int]:
