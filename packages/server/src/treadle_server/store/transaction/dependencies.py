@@ -18,6 +18,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.postgres.connection import DirectConnection
+from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import STATUS
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import TO_TELL, flows, task_dependencies, task_specs, tasks
@@ -228,7 +229,7 @@ async def flows_by_id(tx: Tx, ids: Collection[str]) -> dict[str, Flow]:
     """Return those of the flows that exist, which can't go until the commit."""
     if not ids:
         return {}
-    statement = select(*_FLOWS).where(is_among(flows.c.id, "ids")).with_for_update(read=True)
+    statement = select(*_FLOWS).where(is_among(flows.c.id, "ids")).order_by(flows.c.id).with_for_update(read=True)
     rows = await tx.connection.execute(statement, {"ids": ids})
     return {flow.id: flow for flow in (Flow(str(id_), *rest) for id_, *rest in rows)}
 
@@ -238,9 +239,15 @@ async def insert_flows(tx: Tx, new: Sequence[Flow]) -> None:
     await insert_tuples(tx, flows, Flow._fields, new)
 
 
+_lock_flows = Prepared(select(flows.c.id).where(is_among(flows.c.id, "ids")).order_by(flows.c.id).with_for_update())
+
+
 async def delete_empty_flows(tx: Tx, ids: Collection[str]) -> None:
     """Delete those of the flows that have no task any more."""
     if ids:
+        if not tx.is_exclusive:
+            # First: who waits for a row in one statement sees what was committed before it began to wait.
+            await _lock_flows.rows(tx, ids=ids)
         of_flow = select(_c.seq).where(_c.flow_id == flows.c.id).correlate(flows)
         empty = delete(flows).where(is_among(flows.c.id, "ids"), ~exists(of_flow))
         await tx.connection.execute(empty, {"ids": ids})

@@ -8,7 +8,7 @@ import orjson
 from sqlalchemy import delete, or_, select
 
 from treadle_server.domain.limits import APART, LIMIT_FIELDS, BucketId, Limit, number_of
-from treadle_server.store.base import Tx
+from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import jobs, limit_lines, limit_tokens, limit_uses, limits, tasks
@@ -72,9 +72,12 @@ async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], 
     """Write limits that were made or changed, and delete others by their numbers, with all that was counted of them.
 
     Return buckets that lines wait for; of more than `MOST_AWAITED` it is time for the others, too. No other server
-    decides about limits until the commit: it would count by what they were.
+    decides about limits until the commit: it would count by what they were. Raises `LostUpdate` when one is to go that
+    was named by what another server has written since it was looked at.
     """
     await lock_limits(tx)
+    if not tx.is_exclusive and await named_limits(tx, await limits_by_num(tx, gone)):
+        raise LostUpdate("a limit that is to go is named meanwhile")
     awaited: list[BucketId] = []
     changed = list(changed)
     before = {limit.num: limit for limit in await limits_by_num(tx, {limit.num for limit in changed})}

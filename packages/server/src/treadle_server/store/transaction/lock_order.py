@@ -56,7 +56,9 @@ _of_keys = Prepared(
         is_same(_c.unique_key, _keys.c.key), _c.completed_at.is_(None)
     )
 )
-_lock = Prepared(select(_c.seq).where(is_among(_c.seq, "seqs")).order_by(_c.seq).with_for_update())
+_AMONG = select(_c.seq).where(is_among(_c.seq, "seqs")).order_by(_c.seq)
+_lock = Prepared(_AMONG.with_for_update())
+_lock_free = Prepared(_AMONG.with_for_update(skip_locked=True))
 
 
 async def _places(tx: Tx, statement: Prepared, **given: object) -> list[Place]:
@@ -95,3 +97,10 @@ async def lock_tasks(tx: Tx, seqs: Collection[int]) -> None:
     """Lock these tasks in their order; where nobody else writes nothing is to be locked."""
     if seqs and not tx.is_exclusive:
         await _lock.rows(tx, seqs=seqs)
+
+
+async def free_tasks(tx: Tx, seqs: Collection[int]) -> Collection[int]:
+    """Lock those of the tasks that no other server is at, and return them; all where nobody else writes."""
+    if not seqs or tx.is_exclusive:
+        return seqs
+    return [seq for (seq,) in await _lock_free.rows(tx, seqs=seqs)]

@@ -33,6 +33,7 @@ from treadle_server.store.tables import (
 )
 from treadle_server.store.transaction.artifacts import locations_of_tasks
 from treadle_server.store.transaction.dependencies import delete_empty_flows
+from treadle_server.store.transaction.lock_order import free_tasks
 from treadle_server.store.transaction.targets import holding
 
 Cutoffs = Mapping[Status, datetime]
@@ -164,8 +165,6 @@ def _found() -> Select[Any]:
         select(_c.seq, _c.id, _c.job_name, _c.lane, _c.status, lines, stored, _c.flow_id)
         .where(is_among(_c.seq, "seqs"), may_go())
         .order_by(_c.seq)
-        # What another server is at is left to it.
-        .with_for_update(of=tasks, skip_locked=True)
     )
 
 
@@ -190,9 +189,10 @@ class Pruning:
     seconds: float = 0.0
 
     async def find(self, tx: Tx) -> None:
-        """Read which of them may go, locked until the commit."""
+        """Read which of them may go, locked until the commit; what another server is at is left to it."""
         began = self.began_at = perf_counter()
-        rows = await _finding.rows(tx, seqs=self.seqs, **_named(self.cutoffs))
+        # Locked before it is asked who needs them: what was committed since a statement began it does not see.
+        rows = await _finding.rows(tx, seqs=await free_tasks(tx, self.seqs), **_named(self.cutoffs))
         self.found = [
             Removed(
                 row[0],
