@@ -132,6 +132,22 @@ async def test_of_requests_that_come_all_at_once_those_in_front_alone_are_parsed
     assert max(waiting) <= PIECE / len(ASK) + 1
 
 
+async def test_behind_requests_that_came_at_once_the_next_one_is_read(served: Served) -> None:
+    head = f"POST /v1/workers HTTP/1.1\r\nHost: treadle\r\nAuthorization: Bearer {served.token}\r\n".encode()
+    with_body = head + b"Content-Length: 2\r\n\r\n{}"
+    for first in (ASK * 3, with_body + ASK, with_body * 2):
+        raw = await Raw.open(served)
+        raw.writer.write(first)
+        async with asyncio.timeout(PATIENCE):
+            said = b""
+            while said.count(b"HTTP/1.1 20") < first.count(b"Host:"):
+                said += await raw.reader.read(65_536)
+
+        raw.writer.write(ASK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+
+        assert b"200 OK" in await raw.rest()
+
+
 def _before(monkeypatch: pytest.MonkeyPatch, name: str, look: Callable[[Any], None]) -> None:
     """Have `look` called before a method of uvicorn's connections."""
     method = getattr(HttpToolsProtocol, name)

@@ -163,7 +163,8 @@ class HttpConnection(Counted, EndsUnread, InTurns, HttpToolsProtocol):
             self.expect_reading(is_expected=True)
         self._disarm()
         self._watch()
-        if self._came:
+        # The first of several that came at once wanted the reading to go on: there was no place while others waited.
+        if self._came or not self.transport.is_reading():
             self.take_turn_soon()
 
     def timeout_keep_alive_handler(self) -> None:
