@@ -113,6 +113,21 @@ async def test_one_bad_report_among_many_is_refused_alone(opened: Open):
     assert (await socket.call("get", id=claims[1]["id"]))["result"] == 2
 
 
+async def test_a_report_of_too_many_digits_among_others_is_refused_alone(opened: Open):
+    socket, claims = await worker_with(opened, 2)
+    many = f"[{', '.join(['9' * 4000] * 300)}]"
+    reports = [
+        json.dumps({**ref(task), "kind": "completed", "starts": True})[:-1] + f', "result": {result}}}'
+        for task, result in zip(claims, [many, "3"], strict=True)
+    ]
+
+    async with socket.asking(1000) as told:
+        await send_raw(socket, f'{{"op": "reports", "n": 1000, "brief": true, "reports": [{", ".join(reports)}]}}')
+
+    assert [(one["index"], one["status"]) for one in told[1000]["ok"]["refused"]] == [(0, 413)]
+    assert (await socket.call("get", id=claims[1]["id"]))["result"] == 3
+
+
 async def test_odd_values_that_can_be_kept_are_kept_as_they_are(opened: Open):
     """N1: levels are counted from the value itself, digits and bits of its own are free."""
     socket = await opened()

@@ -13,7 +13,8 @@ from treadle.wire.fields import MOST_OF_REQUEST
 from treadle.wire.tasks import TaskOfMany
 from treadle.wire.values import is_kept
 from treadle_server.domain.jobs import Job
-from treadle_server.operations.submitting import build, plain_tasks
+from treadle_server.operations.submitting import build
+from treadle_server.operations.task_lists import plain_tasks
 from treadle_server.operations.values import text_of
 
 JOB = "@global:tasks:noop"

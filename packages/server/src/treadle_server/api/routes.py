@@ -38,6 +38,7 @@ from treadle_server.domain.artifacts import AFTER_EXCEPTION
 from treadle_server.operations.bulk import Edits
 from treadle_server.operations.encode import dumps
 from treadle_server.operations.reporting import ReportsOutline
+from treadle_server.operations.task_lists import TasksOutline
 
 
 @cache
@@ -59,7 +60,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _on("job", jobs.patch),
     _on("tasks_of_job", tasks.list_of_job),
     _on("submit_one", tasks.submit),
-    _on("submit", tasks.submit_all),
+    _on("submit", tasks.submit_all, items=Items("tasks", TasksOutline)),
     _on("tasks_of_room", tasks.list_in_room),
     _on("tasks", tasks.list_all),
     _on("claim", workers.claim),

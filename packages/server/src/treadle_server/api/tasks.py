@@ -8,7 +8,7 @@ from treadle.wire.edits import TaskPatch
 from treadle.wire.filters import TaskFilter
 from treadle.wire.names import SHARED_ROOMS
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskSubmit, TaskSubmitMany
+from treadle.wire.tasks import TaskSubmit
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.api.connected import while_connected
@@ -22,6 +22,7 @@ from treadle_server.operations.encode import page_data, seen_data
 from treadle_server.operations.reading import read_task, shown_after, shown_submitted, shown_task
 from treadle_server.operations.reporting import from_patch
 from treadle_server.operations.submitting import submit_many, submit_one
+from treadle_server.operations.task_lists import TasksOutline, tasks_of
 from treadle_server.store.read import tasks as read_tasks
 
 _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?([0-9]+)\"?\s*(?=$|[,;])", re.IGNORECASE)
@@ -40,8 +41,8 @@ async def submit(call: Call) -> Response:
 
 async def submit_all(call: Call) -> Response:
     """Submit many tasks, all or none."""
-    wanted: TaskSubmitMany = call.body
-    done = await submit_many(call.ctx, call.principal, call.room, wanted.tasks)
+    wanted: TasksOutline = call.body
+    done = await submit_many(call.ctx, call.principal, call.room, await tasks_of(wanted.tasks))
     data = await shown_submitted(call.ctx, done)
     created = any(item.created for item in done)
     return answer({"tasks": data}, 202 if created else 200, {"Retry-After": "1"} if created else None)

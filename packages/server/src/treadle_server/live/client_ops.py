@@ -33,7 +33,8 @@ from treadle_server.operations.runs import shown_events, shown_logs, shown_runs
 from treadle_server.operations.schedules import steer_schedule
 from treadle_server.operations.steering import steer_task
 from treadle_server.operations.steps import kept_steps, send_message
-from treadle_server.operations.submitting import PlainTask, plain_tasks, submit_each, submit_many
+from treadle_server.operations.submitting import submit_each, submit_many
+from treadle_server.operations.task_lists import PlainTask, plain_tasks, tasks_of
 from treadle_server.operations.windows import frozen
 
 
@@ -48,7 +49,7 @@ class SubmitPlain(Request):
 class Submit(SubmitPlain):
     """Tasks to be put in, all or none."""
 
-    tasks: list[TaskOfMany] = Field(min_length=1, max_length=MOST_OF_REQUEST)
+    tasks: list[Any] = Field(min_length=1, max_length=MOST_OF_REQUEST)
 
 
 class SubmitEach(Request):
@@ -134,8 +135,8 @@ async def submit(session: Session, fields: dict[str, Any]) -> Reply:
     if (plain := plain_tasks(fields.get("tasks"))) is not None:
         wanted, tasks = values.validate(SubmitPlain, {k: v for k, v in fields.items() if k != "tasks"}), plain
     else:
-        wanted = whole = values.validate(Submit, fields)
-        tasks = whole.tasks
+        wanted = outline = values.outline(Submit, fields, "tasks")
+        tasks = await tasks_of(outline.tasks)
     done = await submit_many(ctx, session.principal, wanted.room, tasks)
     then = _awaited(session, done) if wanted.wait else None
     if wanted.brief:
@@ -146,7 +147,7 @@ async def submit(session: Session, fields: dict[str, Any]) -> Reply:
 async def submit_by_itself(session: Session, fields: dict[str, Any]) -> Reply:
     """Put tasks in, each by itself: the answer has a receipt or a problem for each."""
     wanted = values.outline(SubmitEach, fields, "tasks")
-    told = plain_tasks(wanted.tasks) or values.each(TaskOfMany, wanted.tasks)
+    told = plain_tasks(wanted.tasks) or await values.each(TaskOfMany, wanted.tasks)
     good = [task for task in told if not isinstance(task, TreadleError)]
     taken = await submit_each(session.live.ctx, session.principal, wanted.room, good) if good else []
     then = _awaited(session, [one for one in taken if isinstance(one, Submitted)]) if wanted.wait else None

@@ -26,6 +26,7 @@ BAD_FRAME = 4400
 UNAUTHORIZED = 4401
 TOO_SLOW = 4408
 GOING_AWAY = 1001
+TOO_LARGE = 1009
 LATER = 1013
 """Nothing is refused: the same opening may do in a moment."""
 

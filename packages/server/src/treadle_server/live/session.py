@@ -23,13 +23,14 @@ from treadle_server.authorization.narrowing import narrowed
 from treadle_server.authorization.permission import Permission
 from treadle_server.authorization.permissions import PERMISSIONS
 from treadle_server.errors import (
+    PayloadTooLarge,
     StoreUnavailable,
     TooManyRequests,
     TreadleError,
     Unauthorized,
     ValidationFailed,
 )
-from treadle_server.live.connection import BAD_FRAME, LATER, TOO_SLOW, UNAUTHORIZED, Connection, fitting
+from treadle_server.live.connection import BAD_FRAME, LATER, TOO_LARGE, TOO_SLOW, UNAUTHORIZED, Connection, fitting
 from treadle_server.live.live import Live
 from treadle_server.live.outbox import Outbox
 from treadle_server.operations import values
@@ -177,7 +178,10 @@ async def _receive(socket: WebSocket) -> str:
 
 
 async def read_frame(text: str) -> list[Any]:
-    """Return the items of a frame, each still to be checked. Raises `BadFrame` for what is no frame."""
+    """Return the items of a frame, each still to be checked.
+
+    Raises `BadFrame` for what is no frame, and `PayloadTooLarge`.
+    """
     try:
         frame = await parse(text)
     except NotJson as error:
@@ -230,6 +234,8 @@ async def _read(session: Session, first: list[Any], ops: dict[str, Op], group: a
             items = await read_frame(await _receive(session.socket))
     except BadFrame as error:
         await session.close(BAD_FRAME, str(error))
+    except PayloadTooLarge as error:
+        await session.close(TOO_LARGE, error.detail)
     except WebSocketDisconnect:
         return
 

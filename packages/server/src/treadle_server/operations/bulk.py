@@ -116,7 +116,7 @@ async def bulk_edit(ctx: OperationContext, principal: Principal, given: Edits) -
     Raises `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done, and
     `ValidationFailed` for what can't be told apart by its id, or when not one of them is an edit.
     """
-    wanted = _told_apart(given.edits)
+    wanted = await _told_apart(given.edits)
 
     async def edit(edits: Sequence[TaskEdit]) -> Sequence[TaskOutcome]:
         repaid = [TaskId(one.id) for one in edits if one.payload is not None]
@@ -135,9 +135,9 @@ async def bulk_edit(ctx: OperationContext, principal: Principal, given: Edits) -
     return await outcomes.shown(ctx, "edit")
 
 
-def _told_apart(given: list[Any]) -> dict[TaskId, TaskEdit | TreadleError]:
+async def _told_apart(given: list[Any]) -> dict[TaskId, TaskEdit | TreadleError]:
     """Return each of the edits, or why it is none, by the id of its task."""
-    edits = values.each(TaskEdit, given)
+    edits = await values.each(TaskEdit, given)
     named: dict[TaskId, TaskEdit | TreadleError] = {}
     wrong = [one for one in edits if isinstance(one, TreadleError)]
     for raw, one in zip(given, edits, strict=True):

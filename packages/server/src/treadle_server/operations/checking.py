@@ -9,12 +9,10 @@ from treadle_server.domain.jobs import Job
 from treadle_server.errors import InvalidPayload, SchemaConflict, TreadleError, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.catalog import Catalog
+from treadle_server.operations.portions import BREATH_SECONDS
 
 TRIES = 5
 """How often a payload is checked anew when its job's schema changes at the same moment."""
-
-BREATH_SECONDS = 0.02
-"""How long payloads are checked before others have their turn."""
 
 Checked = tuple[Job, dict[str, Any], str]
 """A payload, its job, and its text."""

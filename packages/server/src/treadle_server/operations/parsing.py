@@ -12,10 +12,22 @@ from typing import Any
 
 import pydantic_core
 
-from treadle.wire.values import MOST_DIGITS, NOT_FINITE, REQUEST_LEVELS, TOO_LONG, Unread
+from treadle.wire.values import (
+    MOST_DIGITS,
+    MOST_VALUES,
+    NOT_FINITE,
+    REQUEST_LEVELS,
+    TOO_LONG,
+    Unread,
+    has_too_many,
+)
+from treadle_server.errors import PayloadTooLarge
 
 LARGE = 1024 * 1024
-"""Characters from which on odd text is read in a thread: the slow reader takes up to a second for 10 MB of brackets."""
+"""Characters from which on values are counted, and odd text is read in a thread: the slow reader takes its time."""
+
+TOO_MANY = f"more than {MOST_VALUES:,} values and names in one request; send several, or a text or an artifact of them"
+"""Why a request of too many values is not read."""
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+', re.DOTALL)
 
@@ -25,21 +37,26 @@ class NotJson(ValueError):
 
 
 async def parse(raw: bytes | str) -> Any:
-    """Return the JSON value, with `Unread` for what can't be read in it. Raises `NotJson`."""
+    """Return the JSON value, with `Unread` for what can't be read in it. Raises `NotJson` or `PayloadTooLarge`."""
+    if len(raw) > LARGE:
+        if has_too_many(raw if isinstance(raw, bytes) else raw.encode()):
+            raise PayloadTooLarge(TOO_MANY)
+        await asyncio.sleep(0)
     try:
         value = _read_strictly(raw) if len(raw) <= LARGE else _read_large(raw)
     except ValueError as error:
         why = str(error)[:300]
     else:
         if len(raw) > LARGE:
-            # Others have their turn: 15 MB of objects take half a second, and longer to look through.
+            # Others have their turn: a million values take a tenth of a second, and as long to look through.
             await asyncio.sleep(0)
         return value
     return await asyncio.to_thread(_read, raw, why) if len(raw) > LARGE else _read(raw, why)
 
 
 def _read_strictly(raw: bytes | str) -> Any:
-    return pydantic_core.from_json(raw, allow_inf_nan=False, cache_strings="keys")
+    # A million names that all differ take twice as long to be read where each is looked up among the last ones.
+    return pydantic_core.from_json(raw, allow_inf_nan=False, cache_strings="none" if len(raw) > LARGE else "keys")
 
 
 def _read_large(raw: bytes | str) -> Any:

@@ -9,6 +9,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Submitted
 from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import seen_data, task_data
+from treadle_server.operations.portions import each
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.dependencies import named
 from treadle_server.store.read.targets import blocked_by
@@ -57,4 +58,4 @@ async def shown_submitted(ctx: OperationContext, submitted: list[Submitted]) -> 
             seen |= {one.task.id: one for one in await read_tasks.see(connection, known)}
             blockers = await blocked_by(connection, targeted)
         seen |= {task.id: replace(seen[task.id], blocked=blockers.get(task.seq)) for task in targeted}
-    return [seen_data(seen[item.task.id]) for item in submitted]
+    return await each(lambda item: seen_data(seen[item.task.id]), submitted)

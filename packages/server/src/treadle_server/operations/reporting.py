@@ -24,7 +24,7 @@ from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, is_kept
 from treadle_server.access.principal import Principal
 from treadle_server.domain.instants import instant
 from treadle_server.engine.commands import ReportMany, RunReport, StepReport
-from treadle_server.errors import TreadleError, ValidationFailed
+from treadle_server.errors import PayloadTooLarge, TreadleError, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.context import OperationContext
 
@@ -176,7 +176,10 @@ def plain_reports(ctx: OperationContext, fields: dict[str, Any]) -> list[tuple[T
         result = report.get("result")
         if not (0 <= run_id <= values.MOST_RUN_ID and is_kept(result)):
             return None
-        text = None if result is None or kind == "started" else values.text_of(result)
+        try:
+            text = None if result is None or kind == "started" else values.text_of(result)
+        except PayloadTooLarge:
+            return None
         plain.append((TaskId(task_id), run_id, RunReport(kind=kind, result=text, starts=report.get("starts") is True)))
     return plain
 
@@ -188,7 +191,7 @@ async def report_many(
 
     Raises `ValidationFailed` when not one of them is a report, and as `take_reports`.
     """
-    reports = values.each(Report, given)
+    reports = await values.each(Report, given)
     if all(isinstance(report, TreadleError) for report in reports):
         raise next(report for report in reports if isinstance(report, TreadleError))
     taken: list[tuple[TaskId, int, RunReport]] = []

@@ -1,22 +1,20 @@
 """From a submission on the wire to tasks in the store."""
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from treadle.wire.fields import MOST_OF_REQUEST
 from treadle.wire.ids import TaskId
 from treadle.wire.options import OF_JOB
 from treadle.wire.sealed import identities, seal_of
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskOfMany, TaskSubmit
-from treadle.wire.values import MOST_LEVELS, is_kept
 from treadle_server.access.checks import check_create, check_task_scopes
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_new
@@ -31,6 +29,8 @@ from treadle_server.operations import values
 from treadle_server.operations.binding import bind, bonds_of
 from treadle_server.operations.checking import TRIES, Checked, refusals, unstable
 from treadle_server.operations.context import OperationContext
+from treadle_server.operations.portions import BREATH_SECONDS, each
+from treadle_server.operations.task_lists import PLAIN, PlainTask
 from treadle_server.store.read import tasks as read_tasks
 
 if TYPE_CHECKING:
@@ -38,52 +38,8 @@ if TYPE_CHECKING:
 
 _OPTIONS = frozenset(OF_JOB)
 
-_PLAIN = frozenset({"id", "job", "payload"})
 _TRACE = frozenset({"traceparent", "tracestate"})
 """Of a submit that is sent again another trace may be told: it is the same task."""
-_JOB = re.compile(r"[A-Za-z0-9@_:.-]{1,255}")
-_IDS = re.compile(r"(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})*")
-_ID_LENGTH = 36
-
-
-@dataclass(slots=True)
-class PlainTask:
-    """A task that names no more than its job, its payload and its id, as `TaskOfMany` would have it."""
-
-    job: str
-    payload: dict[str, Any]
-    id: str | None
-
-
-def plain_tasks(tasks: object) -> list[PlainTask] | None:
-    """Return the tasks when each is as plain as that, else None: then the models say what is wrong, or take the rest.
-
-    Nearly every task is; a model of each took a fifth of the processor time of a bulk submit.
-    """
-    if not isinstance(tasks, list) or not 0 < len(tasks) <= MOST_OF_REQUEST:
-        return None
-    plain: list[PlainTask] = []
-    for task in tasks:
-        if not (type(task) is dict and task.keys() <= _PLAIN):
-            return None
-        job, payload, given = task.get("job"), task.get("payload", _NOTHING), task.get("id")
-        if type(job) is not str or type(payload) is not dict or not (given is None or type(given) is str):
-            return None
-        plain.append(PlainTask(job, payload, given))
-    # Looked at together: by themselves they took half of the time that it takes to see that a task is plain.
-    is_plain = (
-        all(_JOB.fullmatch(job) for job in {task.job for task in plain})
-        and _are_ids([task.id for task in plain if task.id is not None])
-        and is_kept([task.payload for task in plain], MOST_LEVELS + 1)
-    )
-    return plain if is_plain else None
-
-
-def _are_ids(ids: Sequence[str]) -> bool:
-    return {*map(len, ids)} <= {_ID_LENGTH} and _IDS.fullmatch("".join(ids)) is not None
-
-
-_NOTHING: dict[str, Any] = {}
 
 
 async def submit_one(
@@ -218,7 +174,7 @@ async def _checked(
     ctx: OperationContext, room: str, wanted: Sequence[tuple[Job, TaskSubmit | PlainTask]]
 ) -> list[Submission]:
     """Return the submissions, all of them or none. Raises as `submit` does."""
-    texts = [values.text_of(item.payload) for _, item in wanted]
+    texts = await each(lambda one: values.text_of(one[1].payload), wanted)
     checked = [(_partly(ctx, *one), one[1].payload, text) for one, text in zip(wanted, texts, strict=True)]
     there: frozenset[str] = frozenset()
     refused = await refusals(ctx.catalog, checked, all_or_none=True)
@@ -230,7 +186,7 @@ async def _checked(
         if len(wanted) == 1 or not isinstance(error, InvalidPayload):
             raise error
         raise InvalidPayload(f"tasks.{i}.{error.detail}", errors=error.errors)
-    items = [build(job, room, item, text) for (job, item), text in zip(wanted, texts, strict=True)]
+    items = await each(lambda i: build(wanted[i][0], room, wanted[i][1], texts[i]), range(len(wanted)))
     for item in items:
         if item.id in there:
             item.schema_version = UNCHECKED
@@ -254,9 +210,13 @@ async def _checked_each(
     """Return by its place the submission of each task that has no outcome yet; what is refused gets its outcome."""
     items: dict[int, Submission] = {}
     found: dict[int, Checked] = {}
+    breath = monotonic() + BREATH_SECONDS
     for i, item in enumerate(wanted):
         if i in taken:
             continue
+        if monotonic() > breath:
+            await asyncio.sleep(0)
+            breath = monotonic() + BREATH_SECONDS
         try:
             job, text = await ctx.catalog.find(item.job, room=room), values.text_of(item.payload)
             submission, partly = build(job, room, item, text), job
@@ -290,7 +250,7 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
 
     Raises `ValidationFailed` for a time that can't be kept, and for a deadline before it is due.
     """
-    if isinstance(wanted, PlainTask) or wanted.model_fields_set <= _PLAIN:
+    if isinstance(wanted, PlainTask) or wanted.model_fields_set <= PLAIN:
         hashes = _content_hashes(job, wanted.payload, _begun_plain(job.full_name, room))
         return Submission(
             job_name=job.full_name,

@@ -32,6 +32,7 @@ from treadle.transport.dialing import MAX_FRAME, OPENING, close_error, dial, ite
 from treadle.transport.older_servers import is_older, without
 from treadle.transport.retries import QuietLog, delays
 from treadle.values import encoded
+from treadle.wire.values import MOST_VALUES, has_too_many
 
 FULL_FRAME = 1024 * 1024
 """Bytes after which a frame is sent and the next one begun, so that one large batch doesn't hold up the rest."""
@@ -327,7 +328,10 @@ class Session:
                 continue
             most = self._most_bytes()
             if len(part) > most:
-                request.future.set_exception(_too_large(len(part), most))
+                request.future.set_exception(_too_large(f"{len(part)} bytes, more than {most}"))
+                continue
+            if has_too_many(part):
+                request.future.set_exception(_too_large(f"more than {MOST_VALUES} values"))
                 continue
             request.sent = True
             if parts and size + len(part) > min(FULL_FRAME, most):
@@ -349,7 +353,7 @@ class Session:
             if request.future.done() or not (request.sent or request.bound):
                 continue
             if too_large:
-                request.future.set_exception(_too_large(None, MAX_FRAME))
+                request.future.set_exception(_too_large("more than the server takes"))
             elif request.bound or not request.resend:
                 lost = "the connection broke before the answer came: look whether it was done before you try again"
                 request.future.set_exception(ConnectionLost(lost))
@@ -373,6 +377,5 @@ def _better(one: TreadleError, other: TreadleError) -> TreadleError:
     return one if isinstance(one, SocketRefused) else other
 
 
-def _too_large(size: int | None, most: int) -> PayloadTooLarge:
-    seen = "more than the server takes" if size is None else f"{size} bytes, more than {most}"
+def _too_large(seen: str) -> PayloadTooLarge:
     return PayloadTooLarge(problem_named("payload-too-large", f"the request has {seen}: send less at a time"))

@@ -113,12 +113,25 @@ GivenObject = Annotated[JsonObject, LOOKED_THROUGH]
 """A JSON object as a client gives it: one that can be kept (`treadle.wire.values`)."""
 
 
+def few(most: int) -> BeforeValidator:
+    """Refuse an object of more members before each is looked at: of all that are wrong pydantic keeps an error."""
+
+    def check(value: object) -> object:
+        if isinstance(value, dict) and len(value) > most:
+            raise ValueError(f"{len(value)} names, and it takes {most} at most")
+        return value
+
+    return BeforeValidator(check)
+
+
 def _findable(tags: JsonObject) -> JsonObject:
     check(tags)
     return tags
 
 
-Tags = Annotated[dict[Text, Any], Field(max_length=64), AfterValidator(_kept), AfterValidator(_findable)]
+_TAGS = 64
+
+Tags = Annotated[dict[Text, Any], Field(max_length=_TAGS), few(_TAGS), AfterValidator(_kept), AfterValidator(_findable)]
 """JSON values by name, to find a task by: at most 64 names, and bounded as `treadle.wire.tags` says."""
 
 GivenJson = Annotated[Json, AfterValidator(_kept)]
@@ -184,4 +197,5 @@ __all__ = [
     "Version",
     "Weight",
     "datetime",
+    "few",
 ]

@@ -4,13 +4,17 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-from treadle.wire.fields import Instant, Json, Model, Share, Text
+from treadle.wire.fields import Instant, Json, Model, Share, Text, few
 from treadle.wire.options import OnDependencyFailure
 from treadle.wire.status import Reason, Status
 from treadle.wire.transitions import Action
 
 MOST_DEPENDENCIES = 100_000
 """Tasks that one task waits for at most, under all names together; and all tasks of one request."""
+
+
+_NAMES = 1000
+"""Under which the results of dependencies come, and arguments that are some of them."""
 
 
 def _named(given: object, check: ValidatorFunctionWrapHandler) -> object:
@@ -35,10 +39,10 @@ def _few(names: dict[str, str | list[str]]) -> dict[str, str | list[str]]:
     return names
 
 
-DependsOn = Annotated[dict[Text, Named], Field(min_length=1, max_length=1000), AfterValidator(_few)]
+DependsOn = Annotated[dict[Text, Named], Field(min_length=1, max_length=_NAMES), few(_NAMES), AfterValidator(_few)]
 """The tasks that one waits for, by the names under which their results come."""
 
-ArgumentsFrom = Annotated[dict[Text, Text], Field(min_length=1, max_length=1000)]
+ArgumentsFrom = Annotated[dict[Text, Text], Field(min_length=1, max_length=_NAMES), few(_NAMES)]
 """Which arguments are results of dependencies: the argument's name, and the dependency's."""
 
 

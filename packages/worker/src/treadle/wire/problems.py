@@ -81,7 +81,12 @@ _TYPES = (
         "The payload does not satisfy the job's JSON Schema; the detail has the path.",
     ),
     ProblemType("validation-error", 422, "Validation error", "The request is not as documented; the errors say where."),
-    ProblemType("payload-too-large", 413, "Payload too large", "The request is larger than the server takes."),
+    ProblemType(
+        "payload-too-large",
+        413,
+        "Payload too large",
+        "The request is larger than the server takes, or has over a million values.",
+    ),
     ProblemType(
         "internal-job-not-configured",
         503,

@@ -13,6 +13,7 @@ What the row itself tells, or what is the same for many, is not sent for each of
 costs the driver more than all the rest. Without them a claim took the backend 22 microseconds a task instead of 26.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -93,6 +94,9 @@ _NEW_OR_CLAIMED = (*NEW_AND_BOUND, "version", "run_id", "worker_id", "claimed_at
 """The columns in which new tasks differ of which some are claimed when they are put in."""
 _OWN = frozenset({"seq", "id", "payload", "content_hash"})
 """Columns in which new tasks always differ: one by itself is put in by the statement of many."""
+MOST_IN_PLACE = 1000
+"""Rows that SQLite is given before others have their turn: some 20 ms of work."""
+
 _ALIKE = {"tasks": _CONSTANTS, "task_specs": {}}
 """What is the same in every new row of a table."""
 _INSTANTS = ("due_at", "created_at", "updated_at", "deadline")
@@ -119,10 +123,14 @@ async def insert(tx: Tx, new: Sequence[Task], counts: Counts = NO_COUNTS, *, nam
         await postpone(tx, _inserted(new, names), counts, beside=_specified(new))
     else:
         await apply_counts(tx, counts)
-        own, shared = _parted(new, names)
-        _as_kept(own, shared)
-        _put_in(tx, "tasks", own, shared)
-        _put_in(tx, "task_specs", *_parted(new, SPEC))
+        for first in range(0, len(new), MOST_IN_PLACE):
+            if first:
+                await asyncio.sleep(0)
+            some = new[first : first + MOST_IN_PLACE]
+            own, shared = _parted(some, names)
+            _as_kept(own, shared)
+            _put_in(tx, "tasks", own, shared)
+            _put_in(tx, "task_specs", *_parted(some, SPEC))
     await insert_tags(tx, new)
 
 
