@@ -29,6 +29,21 @@ def test_a_limit_is_set_listed_shown_and_deleted(command: Command, shop: Shop) -
     assert "there is no limit 'cli'" in command.refused("limits", "show", "cli")
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [("90", "90s"), ("0.001", "0.001s"), ("1.5", "1.5s"), ("5400", "90m"), ("86400", "1d")]
+)
+def test_a_length_that_was_set_is_shown_as_it_is(command: Command, shop: Shop, seconds: str, shown: str) -> None:
+    limit = command.said("limits", "set", "exact", "--rate", f"5/{seconds}")
+    every = str(max(1.0, float(seconds)))
+    schedule = command.said("schedules", "set", "exact", shop.job, "--every", every, "--jitter", every)
+    command.said("schedules", "delete", "exact")
+    command.said("limits", "delete", "exact")
+
+    assert f"rate       5 in {shown}\n" in limit
+    told = shown if float(seconds) >= 1 else "1s"
+    assert f"every {told}, up to {told} later" in schedule
+
+
 @pytest.mark.parametrize("group", ["limits", "schedules"])
 def test_what_lists_without_a_command_takes_the_options_of_list(command: Command, group: str) -> None:
     assert command.read(group) == command.read(group, "list")

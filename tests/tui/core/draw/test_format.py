@@ -13,6 +13,7 @@ from treadle_tui.core.draw.format import (
     lasted,
     number,
     one_line,
+    period,
     rate,
     signed,
     sparkline,
@@ -56,6 +57,12 @@ def test_every_age_fits_into_its_column_of_five_cells(seconds: float) -> None:
 )
 def test_a_number_that_is_too_long_is_told_in_larger_units(value: int, shown: str) -> None:
     assert number(value) == shown
+
+
+def test_a_length_that_was_set_keeps_its_parts_of_a_second() -> None:
+    shown = [period(seconds) for seconds in (0.001, 1.5, 30.0, 90.0, 5400.0)]
+
+    assert shown == ["0.001s", "1.5s", "30s", "1m30", "1h30"]
 
 
 def test_a_capped_total_says_so() -> None:

@@ -9,8 +9,8 @@ from treadle.cli.show import (
     as_json,
     ask,
     at_most,
-    duration,
     from_room,
+    length,
     print_item,
     print_page,
     print_table,
@@ -116,7 +116,7 @@ def _per(item: "LimitItem") -> str | None:
     if item.rate is None:
         return None
     burst = "" if item.rate.burst == item.rate.count else f", {item.rate.burst} at once"
-    return f"{item.rate.count} in {duration(item.rate.seconds)}{burst}"
+    return f"{item.rate.count} in {length(item.rate.seconds)}{burst}"
 
 
 def _waiting(of: "LimitItem | LimitKey") -> str:

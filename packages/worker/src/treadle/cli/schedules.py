@@ -11,8 +11,8 @@ from treadle.cli.show import (
     ask,
     at_most,
     brief,
-    duration,
     from_room,
+    length,
     print_item,
     print_page,
 )
@@ -156,7 +156,7 @@ def _why(item: "ScheduleItem") -> str:
 
 def _when(item: "ScheduleItem") -> str:
     if item.interval is not None:
-        return f"every {duration(item.interval)}"
+        return f"every {length(item.interval)}"
     return f"{item.cron} {item.zone}"
 
 
@@ -172,7 +172,7 @@ def _lines(item: "ScheduleItem") -> dict[str, object]:
     return {
         "schedule": f"{item.name}, in {item.room_id}{', paused' if item.paused else ''}",
         "job": item.job_name,
-        "when": _when(item) + (f", up to {duration(item.jitter)} later" if item.jitter else ""),
+        "when": _when(item) + (f", up to {length(item.jitter)} later" if item.jitter else ""),
         "missed": "one late run" if item.missed == "late" else "skipped",
         "next": None if item.next_at is None else f"{item.next_at:%Y-%m-%d %H:%M:%S} UTC, {age(item.next_at)}",
         "last": last,

@@ -171,12 +171,23 @@ def age(instant: datetime | None) -> str:
     return f"{text} ago" if seconds >= 0 else f"in {text}"
 
 
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
+
+
 def duration(seconds: float) -> str:
     """Return a duration in its largest unit, such as 12s or 3h."""
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+    for size, unit in _UNITS:
         if seconds >= size:
             return f"{seconds / size:.0f}{unit}"
     return f"{seconds:.0f}s" if seconds >= 10 else f"{seconds:.1f}s"
+
+
+def length(seconds: float) -> str:
+    """Return a length of time that somebody has set, as it is, in its largest whole unit: 2m, 90s, 1.5s."""
+    for size, unit in _UNITS:
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds // size:.0f}{unit}"
+    return f"{seconds:.10g}s"
 
 
 def brief(value: object, length: int = 60) -> str:

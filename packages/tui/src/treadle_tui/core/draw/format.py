@@ -36,6 +36,11 @@ def age(seconds: float | None) -> str:
     return f"{years:.1f}y" if years < 99.95 else f"{int(years)}y"
 
 
+def period(seconds: float) -> str:
+    """Return a length of time that somebody has set; below a minute with its parts of a second: `1.5s`, `1m30`."""
+    return f"{seconds:g}s" if seconds < MINUTE else age(seconds)
+
+
 def old(seconds: float) -> str:
     """Return the age of what is shown, to a tenth of a second where that tells more: `1.8s`, `34s`, `2m10`."""
     return f"{seconds:.1f}s" if seconds < 9.95 else age(seconds)

@@ -1,7 +1,7 @@
 """The columns of the limits' pane."""
 
 from treadle_tui.core.draw.columns import NOTHING, CellContext, Column
-from treadle_tui.core.draw.format import age, bar, number
+from treadle_tui.core.draw.format import bar, number, period
 from treadle_tui.core.draw.glyphs import LIMIT_TONES
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.limits import LimitRow
@@ -58,8 +58,7 @@ def _rate(row: LimitRow, _: CellContext) -> Spans:
     rate = row.item.rate
     if rate is None or row.is_beneath:
         return () if row.is_beneath else NOTHING
-    seconds = f"{rate.seconds:g}s" if rate.seconds < 1 else age(rate.seconds)
-    return (Span(f"{number(rate.count, cells=5)} in {seconds}", "dim"),)
+    return (Span(f"{number(rate.count, cells=5)} in {period(rate.seconds)}", "dim"),)
 
 
 def _waiting(row: LimitRow, _: CellContext) -> Spans:

@@ -3,7 +3,7 @@
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_in_room
-from treadle_tui.core.draw.format import age, one_line, short_id, since
+from treadle_tui.core.draw.format import age, one_line, period, short_id, since
 from treadle_tui.core.draw.glyphs import SCHEDULE_TONES, TASK_TONES
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.schedules import LATE_SECONDS, ScheduleRow
@@ -16,7 +16,7 @@ def _name(row: ScheduleRow, context: CellContext) -> Spans:
 def when(item: ScheduleItem, *, ascii_only: bool = False) -> str:
     """Return when a schedule ticks, in words."""
     if item.interval is not None:
-        return f"every {age(item.interval)}" if item.interval >= 1 else f"every {item.interval:g}s"
+        return f"every {period(item.interval)}"
     zone = "" if item.zone in {None, "UTC"} else f" {item.zone}"
     return clean(f"{item.cron}{zone}", ascii_only=ascii_only)
 
