@@ -3,13 +3,14 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.worker.jobs import double, where
-from treadle import Client, Context, TaskFailed, WaitTimeout, task
+from treadle import Client, Context, Limit, TaskFailed, WaitTimeout, task
 from treadle.wire.status import Reason
 
 pytestmark = pytest.mark.anyio
@@ -71,6 +72,50 @@ async def test_a_worker_whose_only_slot_a_thread_keeps_is_given_nothing_until_it
 
         assert await queued.result(timeout=30) == 2
     assert [run.status for run in await queued.runs()] == ["completed"]
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
+@pytest.mark.parametrize("how", ["cancel", "pause", "timeout"])
+async def test_what_waits_for_a_run_that_was_stopped_waits_for_the_call_of_its_step_too(
+    client: Client, working: Any, until: Any, how: str, *, is_async: bool
+) -> None:
+    """G5: the call goes on in its thread, beside which nothing of the same limit may run."""
+    began, release = threading.Event(), threading.Event()
+    limits, name = [Limit("one", concurrency=1)], f"{how}s_{is_async}"
+
+    def outlast() -> None:
+        began.set()
+        release.wait(30)
+
+    @task(name=name, timeout=0.5 if how == "timeout" else None, max_retries=0, limits=limits)
+    async def waits(ctx: Context) -> None:
+        await ctx.step("outlast", outlast)
+
+    @task(name=name, timeout=0.5 if how == "timeout" else None, max_retries=0, limits=limits)
+    def goes_on(ctx: Context) -> None:
+        with suppress(TimeoutError):
+            ctx.step("outlast", outlast, timeout=0.1)
+        ctx.wait_cancelled(30)
+
+    @task(name=f"after_{name}", limits=limits)
+    async def after() -> bool:
+        return release.is_set()
+
+    stopped = waits if is_async else goes_on
+    async with working(stopped, after, concurrency=2):
+        handle = await stopped.submit()
+        queued = await after.submit()
+        assert await asyncio.to_thread(began.wait, 30)
+        if how == "timeout":
+            await until(handle.status, lambda status: status == "failed", seconds=30)
+        else:
+            await getattr(handle, how)()
+
+        with pytest.raises(WaitTimeout):
+            await queued.result(timeout=1)
+        release.set()
+
+        assert await queued.result(timeout=30)
 
 
 async def test_a_run_for_which_the_system_has_no_thread_is_put_back(

@@ -336,6 +336,12 @@ class Context:
             self._stopped.set()
 
 
+async def stopped_steps(context: Context | None) -> None:
+    """Wait until the functions of the code's steps, which was told to stop, have ended too; None for code without."""
+    if context is not None and context._steps is not None:  # noqa: SLF001
+        await context._steps.threads_ended()  # noqa: SLF001
+
+
 def check_steps(claim: dict[str, Any], context: Context | None) -> None:
     """Raise `StepMismatch` when code has returned that never asked for a step which its task keeps.
 

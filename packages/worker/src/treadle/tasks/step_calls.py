@@ -6,7 +6,7 @@ import functools
 import inspect
 import threading
 import typing
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -41,20 +41,24 @@ async def run(
     timeout: float | None,  # noqa: ASYNC109 - the step's own
     *,
     in_loop: bool,
+    threads: "set[Future[Any]]",
 ) -> Any:
     """Call a step's function; a synchronous one of an async task, or one with a timeout, in a thread of its own.
 
-    Nothing stops a thread: what it returns after its timeout is dropped. Raises what the function raises,
-    `TimeoutError` in English, and `InvalidStep` for an async function in a task that is not.
+    Nothing stops a thread: what it returns after its timeout is dropped, and it is among `threads` while it runs.
+    Raises what the function raises, `TimeoutError` in English, and `InvalidStep` for an async function in a task that
+    is not.
     """
     is_async = inspect.iscoroutinefunction(_bare(function))
     if in_loop:
-        return await _in_loop(step, function, args, timeout, is_async=is_async)
+        if is_async:
+            return await _in_time(step, function(*args), timeout)
+        return await _in_time(step, asyncio.wrap_future(_aside(lambda: function(*args), step, threads)), timeout)
     if is_async:
         raise InvalidStep(f"step {step!r} calls an async function, and its task is none: make the task async")
     if timeout is None:
         return function(*args)
-    aside = _aside(lambda: function(*args), step)
+    aside = _aside(lambda: function(*args), step, threads)
     try:
         return aside.result(timeout)
     except TimeoutError as error:
@@ -63,18 +67,11 @@ async def run(
         raise TimeoutError(_late(step, timeout)) from error
 
 
-async def _in_loop(
-    step: str,
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    timeout: float | None,  # noqa: ASYNC109
-    *,
-    is_async: bool,
-) -> Any:
+async def _in_time(step: str, called: Awaitable[Any], timeout: float | None) -> Any:  # noqa: ASYNC109
     limit = asyncio.timeout(timeout)
     try:
         async with limit:
-            return await (function(*args) if is_async else asyncio.wrap_future(_aside(lambda: function(*args), step)))
+            return await called
     except TimeoutError as error:
         if limit.expired():
             raise TimeoutError(_late(step, timeout)) from error
@@ -85,8 +82,8 @@ def _late(step: str, timeout: float | None) -> str:
     return f"step {step!r} took longer than its timeout of {timeout:g} s"
 
 
-def _aside(call: Callable[[], Any], step: str) -> "Future[Any]":
-    """Call it in a thread that keeps no process from ending."""
+def _aside(call: Callable[[], Any], step: str, threads: "set[Future[Any]]") -> "Future[Any]":
+    """Call it in a thread that keeps no process from ending, and is among `threads` until then."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     context = contextvars.copy_context()
@@ -103,6 +100,8 @@ def _aside(call: Callable[[], Any], step: str) -> "Future[Any]":
             future.set_result(result)
 
     threading.Thread(target=work, name=f"treadle-step-{step}", daemon=True).start()
+    threads.add(future)
+    future.add_done_callback(threads.discard)
     return future
 
 

@@ -7,6 +7,7 @@ is gone through in one go (`finished`).
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from inspect import CORO_CREATED, getcoroutinestate
@@ -76,6 +77,8 @@ class Steps:
         if len(carried) == self._known:
             self._learn(carried)
         self._loading: asyncio.Future[list[Kept]] | None = None
+        self._threads: set[Future[Any]] = set()
+        """Calls in threads that have not returned."""
         self._lock = Lock()
         self._mismatch: StepMismatch | None = None
         self.suspended: Suspend | None = None
@@ -139,6 +142,10 @@ class Steps:
             raise unasked(self._known)
         if self._unasked:
             raise unasked(len(self._unasked), _shown(*min(self._unasked)))
+
+    async def threads_ended(self) -> None:
+        """Wait until no function of a step runs in a thread any more, which nothing stops."""
+        await asyncio.gather(*map(asyncio.wrap_future, tuple(self._threads)), return_exceptions=True)
 
     def _given(self, name: str, occurrence: int, work: Coroutine[Any, Any, Any]) -> Any:
         """Return what async code awaits; in other code, what came of it."""
@@ -240,7 +247,7 @@ class Steps:
         for left in range(retries, -1, -1):
             token = _inside.set(name)
             try:
-                return await run(name, function, args, timeout, in_loop=self._is_async)
+                return await run(name, function, args, timeout, in_loop=self._is_async, threads=self._threads)
             except Exception as error:
                 if not left or isinstance(meant(error), TaskOutcome | StepMismatch | InvalidStep | BadValue):
                     raise

@@ -31,7 +31,7 @@ from treadle.isolation.processes import Child, ChildDied, Children, origin_of
 from treadle.isolation.threads import CodeExit, call_in_thread
 from treadle.tasks import endings
 from treadle.tasks.content import Content
-from treadle.tasks.context import Context, Port, check_steps
+from treadle.tasks.context import Context, Port, check_steps, stopped_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
 from treadle.tasks.outcomes import Suspend
@@ -246,6 +246,7 @@ class Caller:
             held.stop_code = None
         if held.stop is not None:
             code.uncancel()
+            await stopped_steps(context)
         return ending, error
 
     async def _in_thread(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
@@ -263,12 +264,15 @@ class Caller:
         try:
             result = await future
             check_steps(held.claim, context)
-            return endings.completed(result, task.signature.returns), None
+            ended: Ended = endings.completed(result, task.signature.returns), None
         except (Exception, Suspend) as raised:  # noqa: BLE001 - whatever the task raised is its end
             error = raised.cause if isinstance(raised, CodeExit) else raised
-            return endings.raised(error, task.verdicts), error
+            ended = endings.raised(error, task.verdicts), error
         finally:
             held.stop_code = None
+        if held.stop is not None:
+            await stopped_steps(context)
+        return ended
 
     async def _in_process(self, held: Held, task: Task[..., Any], timing: Timing) -> Ended:
         try:
