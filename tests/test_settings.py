@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
+from sqlalchemy.engine import make_url
 
 from treadle.cli.group import treadle
 from treadle.settings import InvalidSetting
@@ -20,7 +21,8 @@ from treadle.wire.fields import TEN_YEARS
 from treadle_server import cli
 from treadle_server.serving import server as serving
 from treadle_server.settings import LONGEST, Settings
-from treadle_server.store import connections
+from treadle_server.store import connections, urls
+from treadle_server.store.urls import parse_url
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +56,12 @@ def refused(directory: Path, *words: str, **environment: str) -> str:
         ("nonsense", "'nonsense' can't be read: write sqlite:///path or postgresql://"),
         ("postgresql://me@host%00/x", "'postgresql://me@host%00/x' can't be read"),
         ("postgresql://me:secret@host:port/x", "'postgresql://me:***@host:port/x' can't be read"),
+        ("postgresql://me:s@cret@host:port/x", "'postgresql://me:***@host:port/x' can't be read"),
+        ("postgresql://me:s@cret@host/x", "'postgresql://me:***@host/x' can't be read"),
+        ("postgresql://host:port/x?password=cret", "'postgresql://host:port/x?password=***' can't be read"),
+        ("postgresql://me:cret@one:1,two:port/x", "'postgresql://me:***@one:1,two:port/x' can't be read"),
+        ("postgresql://me:cret@one,/x", "'postgresql://me:***@one,/x' can't be read"),
+        ("sqlite://me:cret@host/x.db", "'sqlite://me:***@host/x.db' names no file"),
         ("mysql://localhost/x", "use sqlite or postgresql"),
         ("sqlite:////dev/null/x.db", "/dev/null can't be used"),
         ("sqlite://", "'sqlite://' names no file"),
@@ -66,7 +74,10 @@ def refused(directory: Path, *words: str, **environment: str) -> str:
     ],
 )
 def test_a_database_that_is_none(tmp_path: Path, command: str, url: str, word: str) -> None:
-    assert word in refused(tmp_path, *command.split(), "--database-url", url)
+    told = refused(tmp_path, *command.split(), "--database-url", url)
+
+    assert word in told
+    assert "cret" not in told
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
@@ -77,13 +88,13 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 @pytest.mark.postgres
 def test_a_postgresql_that_has_no_such_database(tmp_path: Path, postgres_url: str) -> None:
-    url = connections.make_url(postgres_url).set(database="there_is_none").render_as_string(hide_password=False)
+    url = make_url(postgres_url).set(database="there_is_none").render_as_string(hide_password=False)
 
     assert '"there_is_none" does not exist' in refused(tmp_path, "migrate", "--database-url", url)
 
 
 def test_postgresql_without_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "find_spec", lambda _: None)
+    monkeypatch.setattr(urls, "find_spec", lambda _: None)
 
     told = refused(tmp_path, "server", "--port", "0", "--database-url", "postgresql://127.0.0.1/x")
 
@@ -269,7 +280,7 @@ def test_a_variable_that_is_empty_counts_as_one_that_is_not_set(monkeypatch: pyt
 @pytest.mark.parametrize("name", ["a?b=c", "100%41", "mühle #1 &x"])
 def test_a_database_stands_in_its_data_directory_whatever_that_is_called(tmp_path: Path, name: str) -> None:
     """Of what stood behind a question mark nothing was left: the database was a file beside the directory."""
-    url = connections.parse_url(Settings(data_dir=tmp_path / name).database_url)
+    url = parse_url(Settings(data_dir=tmp_path / name).database_url)
     engine = connections.sqlite_writer(url)
     engine.connect().close()
     engine.dispose()

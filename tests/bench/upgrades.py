@@ -20,7 +20,7 @@ from tests.bench.report import show
 from tests.embedded import embedded_postgres
 from tests.store import histories
 from treadle_server.store import migrations
-from treadle_server.store.connections import parse_url
+from treadle_server.store.urls import parse_url
 
 BEFORE = migrations.REVISIONS[-2]
 

@@ -14,7 +14,7 @@ from tests.conftest import _database_of, _postgres_database
 from treadle_server.copying import copy
 from treadle_server.copying.contents import TABLES
 from treadle_server.copying.digest import canonical, json_places
-from treadle_server.store.connections import parse_url
+from treadle_server.store.urls import parse_url
 
 Make = Callable[[str], str]
 

@@ -23,10 +23,10 @@ from treadle_server.copying import copy, postgres, sqlite
 from treadle_server.copying.contents import LEFT_OUT, TABLES
 from treadle_server.copying.copy import NotTheSame, TableProgress, copy_database
 from treadle_server.errors import DatabaseIsNewer, StoreUnavailable, ValidationFailed
-from treadle_server.store.connections import parse_url
 from treadle_server.store.migrations import HEAD
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import metadata
+from treadle_server.store.urls import parse_url
 from treadle_server.testing import serve
 
 pytestmark = pytest.mark.anyio

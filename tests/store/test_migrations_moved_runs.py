@@ -11,10 +11,10 @@ from sqlalchemy.pool import NullPool
 
 from tests.store import histories
 from treadle_server.domain.tasks import RUN_FIELDS
-from treadle_server.store.connections import parse_url
 from treadle_server.store.migrations import config_for
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.tables import runs
+from treadle_server.store.urls import parse_url
 
 pytestmark = pytest.mark.anyio
 

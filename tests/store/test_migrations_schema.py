@@ -20,10 +20,10 @@ from uuid_utils import uuid7
 
 from tests.conftest import _database_of, _execute
 from treadle_server.errors import ValidationFailed
-from treadle_server.store.connections import parse_url
 from treadle_server.store.migrations import config_for
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import jobs, metadata, worker_jobs, workers
+from treadle_server.store.urls import parse_url
 
 pytestmark = pytest.mark.anyio
 

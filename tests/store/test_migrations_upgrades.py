@@ -20,11 +20,11 @@ from tests.store import histories
 from tests.store.schemas import Schema, schema_of
 from treadle_server.cli import migrate
 from treadle_server.store import migrations, store
-from treadle_server.store.connections import parse_url
 from treadle_server.store.migrations import HEAD, REVISIONS, config_for
 from treadle_server.store.postgres.exclusive import KEY
 from treadle_server.store.sqlite.lock import hold_lock
 from treadle_server.store.store import SqlStore
+from treadle_server.store.urls import parse_url
 
 pytestmark = pytest.mark.anyio
 

@@ -188,6 +188,10 @@ def test_several_urls_are_split_and_a_wrong_one_is_named(monkeypatch: pytest.Mon
     for wrong in ("ftp://c", "http://c?x=1", "http://c#x", "https://c/a b"):
         with pytest.raises(ValueError, match=f"'{re.escape(wrong)}' is no server's address"):
             Settings(url=wrong)
+    for secret in ("http://me:cret@c", "http://me:cret@c:port", "me:cret@c:1"):
+        with pytest.raises(ValueError, match="no user and no password") as refused:
+            Settings(url=secret)
+        assert "cret" not in str(refused.value).partition("[type=")[0]
     with pytest.raises(InvalidSetting, match="no server's address is given"):
         treadle.Client(" , ")
 

@@ -187,7 +187,7 @@ def _drop_output() -> None:
 
 
 def _say_where(settings: Any, url: str) -> None:
-    from treadle_server.store.connections import parse_url, shown
+    from treadle_server.store.urls import parse_url, shown
 
     _say(f"Treadle serves {url}")
     _say(f"  database  {shown(parse_url(settings.database_url))}")

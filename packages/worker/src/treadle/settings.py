@@ -154,10 +154,11 @@ def split_urls(text: str) -> tuple[str, ...]:
     urls = tuple(scheme.lower() + separator + rest for scheme, separator, rest in given)
     for url in urls:
         scheme, separator, rest = url.partition("://")
+        # First, for what is wrong with the address is told with it.
+        if "@" in (rest if separator else url).partition("/")[0]:
+            raise InvalidSetting("a server's address has no user and no password: set TREADLE_TOKEN instead")
         if scheme not in {"http", "https"} or not separator or not _is_place(rest):
             raise InvalidSetting(f"{url!r} is no server's address: write http://host:port or https://host")
-        if "@" in rest.partition("/")[0]:
-            raise InvalidSetting("a server's address has no user and no password: set TREADLE_TOKEN instead")
     if not urls:
         raise InvalidSetting("no server's address is given: set TREADLE_URL, for example http://127.0.0.1:7420")
     return urls

@@ -9,7 +9,7 @@ from treadle.wire.reasons import reason
 from treadle_server.checkup import database, descriptors, disk, files
 from treadle_server.errors import ValidationFailed
 from treadle_server.settings import Settings
-from treadle_server.store.connections import parse_url
+from treadle_server.store.urls import parse_url
 
 
 def checks() -> list[Check]:

@@ -14,8 +14,9 @@ from sqlalchemy.pool import NullPool
 
 from treadle.wire.findings import Check, Finding, Seen
 from treadle_server.checkup import counts, disk, postgres, schema, snapshots
-from treadle_server.store.connections import postgres_engine, shown
+from treadle_server.store.connections import postgres_engine
 from treadle_server.store.sqlite.places import SIDES, file_of
+from treadle_server.store.urls import shown
 
 Examine = Callable[[Connection], list[Finding]]
 

@@ -9,8 +9,8 @@ from treadle.wire.findings import Finding, Seen
 from treadle_server.errors import ValidationFailed
 from treadle_server.private import DIRECTORY, FILE, OTHERS
 from treadle_server.settings import Settings
-from treadle_server.store.connections import parse_url
 from treadle_server.store.sqlite.places import file_of
+from treadle_server.store.urls import parse_url
 
 MOST = 3
 """Files that are told by name."""

@@ -13,9 +13,9 @@ from treadle_server.copying.digest import Digest, json_places
 from treadle_server.copying.postgres import PostgresDatabase, postgres_destination, postgres_source, refresh
 from treadle_server.copying.sqlite import sqlite_destination, sqlite_source
 from treadle_server.errors import ValidationFailed
-from treadle_server.store.connections import parse_url
 from treadle_server.store.sqlite.places import file_of
 from treadle_server.store.store import FAILURES_EXPLAINED
+from treadle_server.store.urls import parse_url
 
 
 @dataclass(frozen=True, slots=True)

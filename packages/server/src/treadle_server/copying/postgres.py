@@ -14,11 +14,12 @@ from treadle_server.copying.contents import Row, batched, check_empty, count_of,
 from treadle_server.copying.databases import SAME
 from treadle_server.errors import ValidationFailed
 from treadle_server.services.leader import LOCK as LEADER
-from treadle_server.store.connections import postgres_engine, shown
+from treadle_server.store.connections import postgres_engine
 from treadle_server.store.migrations import check_current, upgrade
 from treadle_server.store.postgres.exclusive import LOCK as WRITER
 from treadle_server.store.postgres.exclusive import UNLIMITED
 from treadle_server.store.tables import SEQUENCES
+from treadle_server.store.urls import shown
 
 if TYPE_CHECKING:
     import asyncpg

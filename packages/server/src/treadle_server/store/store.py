@@ -15,7 +15,6 @@ from treadle_server.clock import Clock, SystemClock
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import Dialect, LostUpdate, Tx
 from treadle_server.store.connections import (
-    parse_url,
     postgres_readers,
     postgres_writer,
     sqlite_reader,
@@ -28,6 +27,7 @@ from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.postgres.writer import TRIES, PostgresWriter
 from treadle_server.store.sqlite.writer import InlineConnection, InlineWriter, Statements
 from treadle_server.store.translated import Translated
+from treadle_server.store.urls import parse_url
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from treadle_server.errors import StoreUnavailable, ValidationFailed
-from treadle_server.store.connections import dsn_of, parse_url
+from treadle_server.store.urls import dsn_of, parse_url
 
 if TYPE_CHECKING:
     import asyncpg

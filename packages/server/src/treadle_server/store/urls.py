@@ -1,0 +1,130 @@
+"""The URL by which a database is named: read, and shown without its password."""
+
+import re
+import stat
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import unquote
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from treadle.wire.paths import check_name
+from treadle_server.errors import ValidationFailed
+from treadle_server.settings import sqlite_url
+
+
+def parse_url(text: str) -> URL:
+    """Return the database's URL with the async driver filled in.
+
+    Accepts `sqlite:///path`, `postgresql://…`, and both with `+aiosqlite` or `+asyncpg`. PostgreSQL may have several
+    hosts, as libpq's URLs: `postgresql://me@first:5432,second:5432/tasks?target_session_attrs=read-write`.
+    Raises `ValidationFailed` for any other database, for what is no URL, for SQLite that is no file, or where something
+    else stands, and for PostgreSQL when its driver is missing.
+    """
+    try:
+        check_name(unquote(text))
+        url = make_url(_SEVERAL.sub(_as_parameters, text))
+    except (ArgumentError, ValueError):
+        raise _unreadable(text) from None
+    backend = url.get_backend_name()
+    drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
+    if backend not in drivers:
+        raise ValidationFailed(f"{url.drivername!r} is not a database that Treadle knows: use sqlite or postgresql")
+    if backend == "sqlite" and not _is_file(url):
+        # Each connection would have a database of its own in memory.
+        raise ValidationFailed(
+            f"{_masked(text)!r} names no file, in which SQLite's database has to stand: write sqlite:///path, or sqlite:////path"
+            " where it begins at the root of the file system"
+        )
+    if backend == "sqlite" and (kind := _other_than_a_file(url.database or "")):
+        # Its permissions would be taken from everybody else, as the database's are: who named /tmp closed that.
+        raise ValidationFailed(
+            f"{url.database} is {kind}, and SQLite's database has to stand in a file: name one that is there, or is not"
+            " there yet; nothing was changed"
+        )
+    if drivers[backend] == "postgresql+asyncpg" and find_spec("asyncpg") is None:
+        raise ValidationFailed(
+            "PostgreSQL needs asyncpg, which is not installed: pip install 'treadle-server[postgres]'"
+        )
+    url = url.set(drivername=drivers[backend])
+    if backend != "sqlite":
+        _check_hosts(url, text)
+    return url
+
+
+def _check_hosts(url: URL, text: str) -> None:
+    """Raise `ValidationFailed` for hosts and ports that can be none; the driver's engine raised what it calls them."""
+    try:
+        url.get_dialect()().create_connect_args(url)
+    except ArgumentError:
+        raise _unreadable(text) from None
+    if "@" in (url.host or ""):
+        raise _unreadable(text)
+
+
+def _unreadable(text: str) -> ValidationFailed:
+    return ValidationFailed(
+        f"the database's URL {_masked(text)!r} can't be read: write sqlite:///path or postgresql://user@host/database;"
+        " in a password @ is %40, / is %2F and % is %25"
+    )
+
+
+def _masked(text: str) -> str:
+    """Return a URL without what may be its password: one that can't be read has it wherever it was written."""
+    return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", re.sub(r"(://[^:/@]*):.*@", r"\1:***@", text))
+
+
+def shown(url: URL) -> str:
+    """Return a database's URL without a password, whether that stands before its host or among its parameters."""
+    named = url.set(drivername=url.get_backend_name()).difference_update_query(_SECRET)
+    if named.drivername == "sqlite" and named.database and not named.query:
+        # SQLAlchemy spells out each letter that is not ASCII's.
+        return sqlite_url(named.database)
+    return named.render_as_string()
+
+
+_SECRET = ("password", "sslpassword")
+"""Parameters that libpq's URLs may have."""
+
+
+def _other_than_a_file(path: str) -> str | None:
+    """Return what stands at the path, if that is no file; of what can't be looked at it is said later why not."""
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return None
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    return None if stat.S_ISREG(mode) else "no regular file"
+
+
+def _is_file(url: URL) -> bool:
+    """Return whether SQLite is to open a path: not one in memory, not a URI, and not `sqlite://path`, a host's name."""
+    path = url.database or ""
+    return not url.host and path not in {"", ":memory:"} and not path.startswith("file:")
+
+
+_SEVERAL = re.compile(
+    r"^(?P<before>[^:/]+://(?:[^@/]*@)?)(?P<hosts>[^/?@]*,[^/?@]*)(?P<path>/[^?]*)?(?:\?(?P<query>.*))?$"
+)
+"""A URL with several hosts, each with a port or without."""
+
+
+def _as_parameters(match: re.Match[str]) -> str:
+    """Return the URL with its hosts as two parameters, which SQLAlchemy and asyncpg both read."""
+    pairs = [host.rpartition(":") if ":" in host else (host, ":", "5432") for host in match["hosts"].split(",")]
+    hosts, ports = ",".join(pair[0] for pair in pairs), ",".join(pair[2] for pair in pairs)
+    query = f"host={hosts}&port={ports}" + (f"&{match['query']}" if match["query"] else "")
+    return f"{match['before']}{match['path'] or '/'}?{query}"
+
+
+def dsn_of(url: URL) -> str:
+    """Return the URL as the driver reads it, with all that PostgreSQL's own programs know: sslmode, sslrootcert, ….
+
+    SQLAlchemy hands what stands behind the `?` over as arguments of a function, of which sslmode is none.
+    """
+    query = dict(url.query)
+    if (mode := query.pop("ssl", None)) is not None:  # as SQLAlchemy has it
+        query.setdefault("sslmode", mode)
+    return url.set(drivername="postgresql", query=query).render_as_string(hide_password=False)
