@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 from websockets.server import ServerProtocol
 
 from treadle_server.serving.connections import SocketConnection
@@ -29,6 +30,21 @@ async def test_who_asks_for_a_socket_of_a_server_that_goes_is_told_to_come_later
 
         assert (socket.close_code, socket.close_reason) == (1013, "this server is going away")
         assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "origin", "status"), [("/v1/elsewhere", None, 404), ("/v1/session", "https://evil.example", 403)]
+)
+async def test_a_socket_that_is_refused_is_no_error_of_the_servers_n3(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, origin: str | None, status: int
+) -> None:
+    """Whoever asked for one filled the log with errors, without a token."""
+    async with serve(data_dir=tmp_path) as served:
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(f"ws{served.url.removeprefix('http')}{path}", origin=origin)  # type: ignore[arg-type]
+
+    assert refused.value.response.status_code == status
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 class Transport:

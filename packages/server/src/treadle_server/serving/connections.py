@@ -301,8 +301,11 @@ class SocketConnection(Counted, EndsUnread, InTurns, WebSocketsSansIOProtocol):
     async def send(self, message: ASGISendEvent) -> None:
         """Send what the session says; behind its good-bye the client's own is read, and all before it."""
         await super().send(message)
-        if self.close_sent and self._came:
-            self.take_turn_soon()
+        if self.close_sent:
+            # A refusal ends the handshake too: uvicorn took each for a defect, and anybody could fill the log with it.
+            self.handshake_complete = True
+            if self._came:
+                self.take_turn_soon()
 
     def _go_on_reading(self) -> None:
         self.read_paused = False
