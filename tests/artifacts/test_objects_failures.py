@@ -4,6 +4,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -73,17 +74,49 @@ async def test_what_fails_in_a_thread_of_an_upload_that_was_cancelled_is_no_erro
     assert caplog.messages == []
 
 
-async def test_a_bucket_that_is_away_is_told_once_for_each_that_is_done_to_it(
+async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer a request as a bucket does that the key may not look into."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    writer.close()
+
+
+async def test_a_bucket_that_refuses_is_told_in_the_same_words_each_time(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """They had how long it took, so that the log and a service's word on its health differed every two seconds."""
+    listener = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    name_bucket(monkeypatch, f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+    objects = Objects("s3://things/some/prefix", None)
+    objects.set_site("site")
+
+    told = set()
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable, match="403") as failed:
+            await anext(objects.older_than(datetime.now(UTC)))
+        told.add(failed.value.detail)
+
+    assert len(told) == 1
+    assert len(set(caplog.messages)) == 1
+    await objects.close()
+    listener.close()
+
+
+def name_bucket(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
     for name, value in {
-        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        "AWS_ENDPOINT_URL": endpoint,
         "AWS_ALLOW_HTTP": "true",
         "AWS_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "somebody",
         "AWS_SECRET_ACCESS_KEY": "secret",
     }.items():
         monkeypatch.setenv(name, value)
+
+
+async def test_a_bucket_that_is_away_is_told_once_for_each_that_is_done_to_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    name_bucket(monkeypatch, "http://127.0.0.1:1")
 
     await fails(Objects("s3://things/some/prefix", None))
 

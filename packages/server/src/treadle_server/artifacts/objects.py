@@ -45,7 +45,7 @@ RETRY_AFTER = 5.0
 _UNFINISHED = re.compile(r".*#\d+")
 """The name of a file that the store is still writing; it gets its own when it is whole."""
 
-_OF_ONE = re.compile(r"(?<=/)[^/\s]*-[0-9a-f]{12,16}(#\d+)?(?![0-9a-z])|[\d.]+\w?s(?=,)")
+_OF_ONE = re.compile(r"(?<=/)[^/\s]*-[0-9a-f]{12,16}(#\d+)?(?![0-9a-z])|(?<=\bin )[\d.]+\w*s\b")
 """What a failure tells of one object alone: its name, and for how long it was tried."""
 
 T = TypeVar("T")
@@ -216,10 +216,10 @@ def _failures_explained() -> Iterator[None]:
     except FileNotFoundError:
         raise
     except (BaseError, OSError) as error:
-        # Behind its first line the store's library writes how its error is built.
-        cause = str(error).partition("\n")[0]
-        # One line for what fails alike: a store that is away fails for each object that is asked for.
-        log.warning("the store of artifacts failed: %s", _OF_ONE.sub("…", cause)[:1000])
+        # Behind its first line the store's library writes how its error is built. What fails alike is told alike, and
+        # so is one line of the log: a store that is away fails for each object that is asked for, and each time anew.
+        cause = _OF_ONE.sub("…", str(error).partition("\n")[0])
+        log.warning("the store of artifacts failed: %s", cause[:1000])
         raise StoreUnavailable(
             f"the store of artifacts does not answer as it should ({cause[:300]}); nothing was changed, try again",
             retry_after=RETRY_AFTER,
