@@ -7,14 +7,14 @@ from treadle.wire.names import SHARED_ROOMS
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """Rooms by their names and by how their names begin; where all are read, `None` stands instead."""
+    """What scopes of a kind name, mostly rooms: by names and by how they begin; where all are, `None` stands for it."""
 
-    rooms: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
 
     def admits(self, room: str) -> bool:
         """Return whether the room is read: its tasks, targets and events."""
-        return room in self.rooms or room.startswith(self.prefixes)
+        return room in self.names or room.startswith(self.prefixes)
 
     def admits_job(self, room: str) -> bool:
         """Return whether jobs of the room are seen: those of the shared rooms are from every room that is read."""
@@ -22,15 +22,15 @@ class Visibility:
 
     def reaches_into(self, start: str) -> bool:
         """Return whether something that begins so is named."""
-        return any(name.startswith(start) for name in (*self.rooms, *self.prefixes)) or start.startswith(self.prefixes)
+        return any(name.startswith(start) for name in (*self.names, *self.prefixes)) or start.startswith(self.prefixes)
 
     @property
     def is_blind(self) -> bool:
         """Return whether no room at all is read."""
-        return not (self.rooms or self.prefixes)
+        return not (self.names or self.prefixes)
 
     def __str__(self) -> str:
-        return repr((sorted(self.rooms), sorted(self.prefixes)))
+        return repr((sorted(self.names), sorted(self.prefixes)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter, *, names_f
         found.along = found[-1:]
     if visibility is not None and (wanted.room is None or not visibility.admits(wanted.room)):
         found.append(within(visibility, tasks.c.room))
-        if len(visibility.rooms) == 1 and not visibility.prefixes:
+        if len(visibility.names) == 1 and not visibility.prefixes:
             found.along = found[-1:]
     if num is not None:
         found.append(tasks.c.job_num == num)

@@ -17,7 +17,7 @@ def within(visibility: Visibility | None, room: ColumnElement[Any]) -> ColumnEle
     """
     if visibility is None:
         return true()
-    named = room.in_(sorted(visibility.rooms)) if len(visibility.rooms) != 1 else room == next(iter(visibility.rooms))
+    named = room.in_(sorted(visibility.names)) if len(visibility.names) != 1 else room == next(iter(visibility.names))
     return or_(named, *(func.substr(room, 1, len(prefix)) == prefix for prefix in visibility.prefixes))
 
 
