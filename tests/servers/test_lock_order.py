@@ -35,6 +35,15 @@ async def both(gate: Gate, one: list[Awaitable[Any]], other: list[Awaitable[Any]
     await gate.other
 
 
+async def claimed(shop: Shop) -> Task:
+    """Return a task that a worker has."""
+    worker = await shop.worker()
+    await shop.submit()
+    await look(shop)
+    [run] = await shop.claim(worker)
+    return run
+
+
 def register(shop: Shop, name: str) -> Awaitable[Any]:
     """Register a job anew, with another schema."""
     job = {"room": "@global", "category": "tasks", "name": name, "schema": '{"title": "x"}'}
@@ -87,10 +96,7 @@ async def test_who_looks_for_orphans_waits_for_no_job_g11(
     shops: tuple[Shop, Shop], postgres_database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = shops
-    worker = await first.worker()
-    await first.submit()
-    await look(first)
-    [run] = await first.claim(worker)
+    run = await claimed(first)
     await first.report(run, "started")
     gate = Gate(postgres_database)
     monkeypatch.setattr(writing, "_delete_orphans", gate.before(writing._delete_orphans))
@@ -120,15 +126,13 @@ async def test_a_workers_tasks_are_locked_before_it_is_g11(
     shops: tuple[Shop, Shop], postgres_database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = shops
-    worker = await first.worker()
-    await first.submit()
-    await look(first)
-    [run] = await first.claim(worker)
+    run = await claimed(first)
     gate = Gate(postgres_database)
     monkeypatch.setattr(load, "tasks_of_workers", gate.before(load.tasks_of_workers))
 
     with caplog.at_level("INFO"):
-        beat = first.engine.run(Beat(principal=ADMIN, worker_id=worker))
+        assert run.worker_id is not None
+        beat = first.engine.run(Beat(principal=ADMIN, worker_id=run.worker_id))
         await both(gate, [beat], [second.report(run, "started")])
 
     assert_none_was_broken_off(caplog)
