@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from treadle.wire import fields
+from treadle.wire.runs import Completed
 from treadle.wire.tasks import TaskSubmit
 from treadle.wire.values import Fault, fault
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations import values
 
 
-def test_a_payload_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_payload_or_a_result_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[Any] = []
 
     def noting(value: Any, place: str = "", levels: int = 64) -> Fault | None:
@@ -23,6 +24,10 @@ def test_a_payload_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> No
     payload = {"pages": [[1, 2], [3]]}
     assert values.validate(TaskSubmit, {"payload": payload, "priority": 3}).payload == payload
     assert looked_at == [{"priority": 3}, payload]
+    for result in (payload, [payload]):
+        looked_at.clear()
+        assert values.validate(Completed, {"result": result, "usage": 3}).result is result
+        assert looked_at == [{"usage": 3}, result]
 
 
 @pytest.mark.parametrize(

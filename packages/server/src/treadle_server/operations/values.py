@@ -55,12 +55,13 @@ def check(value: Any, place: str = "") -> None:
 def validate(model: type[M], value: Any) -> M:
     """Return `value` as the model. Raises `ValidationFailed` with the places that are wrong.
 
-    What the model looks through itself, a payload, is looked through once: each look takes a second of 12 MB of lists.
+    What the model looks through itself, a payload or a result, is looked through once: each look takes a tenth of a
+    second of a million numbers.
     """
     if isinstance(value, dict):
         _check_fields(value)
         own = _looked_through(model)
-        check({name: member for name, member in value.items() if not (name in own and type(member) is dict)})
+        check({name: member for name, member in value.items() if not (name in own and type(member) in own[name])})
     return _as(model, value)
 
 
@@ -70,13 +71,16 @@ def _check_fields(value: dict[str, Any]) -> None:
 
 
 @cache
-def _looked_through(model: type[BaseModel]) -> frozenset[str]:
-    """Return the names of the objects in which the model itself finds what can't be kept, and says where."""
-    return frozenset(
-        field.alias or name
+def _looked_through(model: type[BaseModel]) -> dict[str, frozenset[type]]:
+    """Return what the model looks through itself, and says where it can't be kept: by name, objects or lists too."""
+    return {
+        field.alias or name: _OWN[field.annotation]
         for name, field in model.model_fields.items()
-        if field.annotation == JsonObject and LOOKED_THROUGH in field.metadata
-    )
+        if LOOKED_THROUGH in field.metadata and field.annotation in _OWN
+    }
+
+
+_OWN: dict[Any, frozenset[type]] = {JsonObject: frozenset({dict}), Any: frozenset({dict, list})}
 
 
 def outline(model: type[M], value: Any, items: str) -> M:

@@ -134,8 +134,9 @@ _TAGS = 64
 Tags = Annotated[dict[Text, Any], Field(max_length=_TAGS), few(_TAGS), AfterValidator(_kept), AfterValidator(_findable)]
 """JSON values by name, to find a task by: at most 64 names, and bounded as `treadle.wire.tags` says."""
 
-GivenJson = Annotated[Json, AfterValidator(_kept)]
-"""A value as a client gives it: one that can be kept (`treadle.wire.values`)."""
+GivenJson = Annotated[Any, LOOKED_THROUGH]
+"""A value as a client gives it: JSON that can be kept (`treadle.wire.values`), which sees to both in one look."""
+
 Instant = AwareDatetime
 
 
