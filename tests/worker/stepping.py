@@ -1,7 +1,9 @@
 """Tasks with steps, for the tests of steps; at a module's top level, where child processes find them."""
 
 import asyncio
+import os
 import time
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -291,3 +293,10 @@ async def counts(ctx: Context, n: int) -> int:
 async def three(ctx: Context, effects: Path) -> None:
     for name in "abc":
         await ctx.step(name, note, effects, name)
+
+
+@task(isolation="process", **ONCE)
+def outlasted(ctx: Context) -> int:
+    with suppress(TimeoutError):
+        ctx.step("long", time.sleep, 60, timeout=0.1)
+    return os.getpid()

@@ -7,8 +7,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+import psutil
 import pytest
 
+from tests.worker import stepping
 from tests.worker.jobs import double, where
 from treadle import Client, Context, Limit, TaskFailed, WaitTimeout, task
 from treadle.wire.status import Reason
@@ -116,6 +118,14 @@ async def test_what_waits_for_a_run_that_was_stopped_waits_for_the_call_of_its_s
         release.set()
 
         assert await queued.result(timeout=30)
+
+
+async def test_a_process_in_which_a_call_outlasts_its_step_ends_with_the_run(client: Client, working: Any) -> None:
+    """G5: the next run of its target would begin beside the call."""
+    async with working(stepping.outlasted):
+        process = await (await stepping.outlasted.submit()).result(timeout=60)
+
+        assert not psutil.pid_exists(process)
 
 
 async def test_a_run_for_which_the_system_has_no_thread_is_put_back(

@@ -24,7 +24,7 @@ from treadle.isolation.lease_killer import end_group, kill_at_the_end
 from treadle.isolation.loading import load
 from treadle.isolation.output import Output, captured, current
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Context, Credential, Done, check_steps
+from treadle.tasks.context import Context, Credential, Done, check_steps, has_running_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.dependencies import payload_of
 from treadle.tasks.endings import Ending, completed, raised
@@ -261,9 +261,10 @@ def _run(parent: ParentLink, message: pipes.Message, found: dict[str, Task[..., 
     parent.send({"begun": True})
     try:
         with captured(wanted="output" in message), tracing.within(message.get("trace", {})):
-            return _with_output(parent.running, port, message)
+            ending = _with_output(parent.running, port, message)
     finally:
         parent.running = None
+    return ending | {"runs_on": True} if has_running_steps(context) else ending
 
 
 def _with_output(running: Running, port: ParentPort, message: pipes.Message) -> Ending:

@@ -336,6 +336,11 @@ class Context:
             self._stopped.set()
 
 
+def has_running_steps(context: Context) -> bool:
+    """Return whether a function that a step has called goes on in a thread: one that is past the step's timeout."""
+    return context._steps is not None and context._steps.has_threads  # noqa: SLF001
+
+
 async def stopped_steps(context: Context | None) -> None:
     """Wait until the functions of the code's steps, which was told to stop, have ended too; None for code without."""
     if context is not None and context._steps is not None:  # noqa: SLF001

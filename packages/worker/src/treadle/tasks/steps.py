@@ -143,6 +143,11 @@ class Steps:
         if self._unasked:
             raise unasked(len(self._unasked), _shown(*min(self._unasked)))
 
+    @property
+    def has_threads(self) -> bool:
+        """Whether a function of a step runs in a thread."""
+        return bool(self._threads)
+
     async def threads_ended(self) -> None:
         """Wait until no function of a step runs in a thread any more, which nothing stops."""
         await asyncio.gather(*map(asyncio.wrap_future, tuple(self._threads)), return_exceptions=True)

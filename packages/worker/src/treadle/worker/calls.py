@@ -307,7 +307,8 @@ class Caller:
             if self._captures_output:
                 message["output"] = logging.getLogger().level
             ending = await child.run(message, partial(self._from_child, port, held, timing))
-            is_sound = held.stop is None
+            # A call of a step that goes on in a thread ends with its process.
+            is_sound = not ending.pop("runs_on", False) and held.stop is None
         except ChildDied as died:
             if held.has_target and monotonic() >= held.last_moment:
                 # Its lease ended while this process stood still.
