@@ -329,7 +329,7 @@ async def test_what_is_said_of_many_is_sealed_for_those_that_are_encrypted(
     shown = await keyed.submit(plain.bind(word="x"), options=Options(delay=3600))
     ids: list[str] = [*(handle.id for handle in hidden), shown.id]
     await keyed.act("pause", ids=ids)
-    monkeypatch.setattr(bulk_sealing, "_PAGE", 2)
+    monkeypatch.setattr(bulk_sealing, "MOST_OF_PAGE", 2)
     missing = new_task_id()
 
     which: dict[str, Any] = {"ids": [*ids, missing]} if by == "ids" else {"filter": {"status": ["paused"]}}

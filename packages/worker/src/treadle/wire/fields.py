@@ -114,7 +114,10 @@ GivenObject = Annotated[JsonObject, LOOKED_THROUGH]
 
 
 def few(most: int) -> BeforeValidator:
-    """Refuse an object of more members before each is looked at: of all that are wrong pydantic keeps an error."""
+    """Refuse an object of more members before each is looked at: of all that are wrong pydantic keeps an error.
+
+    What it returns raises `ValueError`, which pydantic tells.
+    """
 
     def check(value: object) -> object:
         if isinstance(value, dict) and len(value) > most:
