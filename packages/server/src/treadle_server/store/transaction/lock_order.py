@@ -16,12 +16,12 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, select
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import LEASED
 from treadle_server.store.base import Tx
-from treadle_server.store.bound_lists import NUMBER, TEXT, BoundList, is_among, is_same
+from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import holds, status_in, tasks
 
@@ -46,14 +46,9 @@ _of_workers = Prepared(_PLACES.where(is_among(_c.worker_id, "ids"), status_in(*L
 _held = _PLACES.join_from(holds, tasks, is_same(_c.seq, holds.c.task_seq))
 _held_by = Prepared(_held.where(is_among(holds.c.worker_id, "ids")))
 _let_go = Prepared(_held.where(holds.c.until <= bindparam("now")))
-_keys = (
-    func.unnest(bindparam("nums", type_=BoundList(NUMBER)), bindparam("keys", type_=BoundList(TEXT)))
-    .table_valued("num", "key", name="wanted")
-    .render_derived()
-)
-_of_keys = Prepared(
-    _PLACES.join_from(_keys, tasks, is_same(_c.job_num, _keys.c.num)).where(
-        is_same(_c.unique_key, _keys.c.key), _c.completed_at.is_(None)
+_of_key = Prepared(
+    _PLACES.where(
+        _c.job_num == bindparam("job_num"), _c.unique_key == bindparam("unique_key"), _c.completed_at.is_(None)
     )
 )
 _AMONG = select(_c.seq).where(is_among(_c.seq, "seqs")).order_by(_c.seq)
@@ -87,10 +82,10 @@ async def places_let_go(tx: Tx, now: datetime) -> list[Place]:
 
 async def places_of_keys(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Place]:
     """Return the open tasks that hold one of the keys (job number, unique key)."""
-    if not keys:
-        return []
-    nums, texts = zip(*sorted(keys), strict=True)
-    return await _places(tx, _of_keys, nums=nums, keys=texts)
+    found: list[Place] = []
+    for job_num, unique_key in sorted(keys):
+        found += await _places(tx, _of_key, job_num=job_num, unique_key=unique_key)
+    return found
 
 
 async def lock_tasks(tx: Tx, seqs: Collection[int]) -> None:
