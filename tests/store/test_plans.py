@@ -123,7 +123,7 @@ async def test_what_is_to_be_locked_is_looked_up_along_indexes(postgres_database
     async with two_shops(postgres_database) as (shop, _), shop.engine.store.write() as tx:
         by_id = await plan(tx, lock_order._of_ids.statement, {"ids": [UUID]})
         by_worker = await plan(tx, lock_order._of_workers.statement, {"ids": [UUID]})
-        by_key = await plan(tx, lock_order._of_keys.statement, {"nums": [1], "keys": ["k"]})
+        by_key = await plan(tx, lock_order._of_key.statement, {"job_num": 1, "unique_key": "k"})
         held = await plan(tx, lock_order._held_by.statement, {"ids": [UUID]})
         locked = await plan(tx, lock_order._lock.statement, {"seqs": [1, 2]})
 
