@@ -386,7 +386,7 @@ class Engine:
                 if pending.command.rest and pending.declare_reads(reads):
                     wanted.add(pending)
         commands = [pending for pending in left if pending in wanted]
-        await (apply(work, reads, taken, commands) if commands else taken.write())
+        await (apply(work, reads, taken, commands) if commands else taken.write_alone())
 
     async def _assign(self, work: UnitOfWork) -> Assignments | None:
         """Hand out what may be claimed by now; None when there is nothing, or nobody who takes it."""

@@ -69,12 +69,13 @@ async def tasks_of(given: list[Any]) -> Sequence[TaskOfMany | PlainTask]:
         return plain
     tasks: list[TaskOfMany] = []
     for some in portions(given):
+        if tasks:
+            await asyncio.sleep(0)
         try:
             tasks += values.validate(TaskSubmitMany, {"tasks": some}).tasks
         except TreadleError:
             # Which of all it is, is told by a look at all.
             return values.validate(TaskSubmitMany, {"tasks": given}).tasks
-        await asyncio.sleep(0)
     return tasks
 
 

@@ -45,8 +45,18 @@ class Taken:
     tasks: dict[TaskId, Task] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
 
+    async def write_alone(self) -> None:
+        """Write it where nothing else is, which would be locked with it. Raises as `write`."""
+        if not self.work.tx.is_exclusive:
+            tasks = self.tasks.values()
+            ended = {task.target_num for task in tasks if task.status is Status.COMPLETED}
+            await lock_targets(self.work.tx, {num for num in ended if num is not None})
+            if len(tasks) > 1:
+                await lock_tasks(self.work.tx, {task.seq for task in tasks})
+        await self.write()
+
     async def write(self) -> None:
-        """Write it. Raises `LostUpdate` when a task is no longer as it is known."""
+        """Write it, under its locks. Raises `LostUpdate` when a task is no longer as it is known."""
         work = self.work
         started: list[hot.Moved] = []
         completed: list[hot.Moved] = []
@@ -62,9 +72,6 @@ class Taken:
                 work.batch.targets.add(task.target_num)
                 if task.status is Status.COMPLETED:
                     freed.add(task.target_num)
-        await lock_targets(work.tx, freed)
-        if len(started) + len(completed) > 1:
-            await lock_tasks(work.tx, {task.seq for task, _ in (*started, *completed)})
         if completed:
             await hot.start(work.tx, started)
             await hot.complete(work.tx, completed, counts)
