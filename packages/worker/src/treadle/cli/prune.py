@@ -35,12 +35,13 @@ def prune(older_than: float | None, statuses: tuple[str, ...], *, dry_run: bool,
     """
     if dry_run or not yes:
         planned = ask(lambda client: client.prune(older_than=older_than, status=statuses or None, dry_run=True))
-        if dry_run:
-            print_json(planned) if is_json else _print(planned)
+        if dry_run or not planned.tasks:
+            # Nobody was asked about what is past its time a moment later.
+            told = planned if dry_run else planned.model_copy(update={"dry_run": False})
+            print_json(told) if is_json else _print(told)
             return
-        if planned.tasks:
-            _print(planned, err=is_json)
-            click.confirm(f"Remove {planned.tasks} tasks?", abort=True, err=True)
+        _print(planned, err=is_json)
+        click.confirm(f"Remove {planned.tasks} tasks?", abort=True, err=True)
     removed = ask(lambda client: _all(client, older_than, statuses))
     print_json(removed) if is_json else _print(removed)
 
