@@ -196,9 +196,13 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def terminal(session: nox.Session) -> None:
-    """The dashboard in a real terminal: tmux, a server with 50,000 tasks, three workers, and kills."""
+    """The dashboard in a real terminal: tmux, a server with 50,000 tasks, three workers, and kills.
+
+    The tests of a file go on from one screen, in their order; files run side by side.
+    """
     need(session, "tmux", package="tmux")
-    session.run("pytest", "-m", "terminal", "tests/terminal", *session.posargs)
+    several = ["-n", str(os.cpu_count() or 2), "--dist", "loadfile"]
+    session.run("pytest", *several, "-m", "terminal", "tests/terminal", *session.posargs)
 
 
 @nox.session(default=False)
