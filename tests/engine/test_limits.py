@@ -291,21 +291,21 @@ async def test_a_clock_that_is_set_fills_nothing(shop, clock) -> None:
     assert ids(await shop.claim(worker, 10)) == [tasks[1].id]
 
 
-def test_a_clock_that_was_set_is_heeded_by_a_transaction_that_is_committed(clock) -> None:
+async def test_a_clock_that_was_set_is_heeded_by_a_transaction_that_is_committed(clock) -> None:
     """Of those that overlap, and of those that follow one that fails, each heeds it until one is committed."""
     keeper = LimitKeeper(clock.monotonic)
     transactions = [Tx(None, "sqlite", 1) for _ in range(4)]
-    first = keeper.look(transactions[0], clock.now())
+    first = await keeper.begin(transactions[0], clock.now())
     assert not first.was_set
     keeper.keep(first)
     clock.jump(7200)
 
-    failed, second = (keeper.look(tx, clock.now()) for tx in transactions[1:3])
+    failed, second = [await keeper.begin(tx, clock.now()) for tx in transactions[1:3]]
     assert failed.was_set
     assert second.was_set
     keeper.note_failure(LostUpdate())
     keeper.keep(second)
-    assert not keeper.look(transactions[3], clock.now()).was_set
+    assert not (await keeper.begin(transactions[3], clock.now())).was_set
 
 
 async def test_a_raised_limit_lets_those_go_on_that_wait_and_a_lowered_one_waits_for_room(shop) -> None:

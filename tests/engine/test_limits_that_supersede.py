@@ -1,19 +1,25 @@
 """Limits that let newer tasks take the place of older ones: of those that wait, and of those that run."""
 
+import asyncio
 from collections.abc import Sequence
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.engine.test_limits import ids, named, set_limit, uses
+from tests.waiting import until
 from treadle.wire.limits import OnFull
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
-from treadle_server.engine import superseding
+from treadle_server.engine import reading, superseding
 from treadle_server.engine.commands import Submission, SubmitEach
+from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.superseding import MOST
-from treadle_server.errors import LimitFull
+from treadle_server.engine.unit_of_work import UnitOfWork
+from treadle_server.errors import LimitFull, StoreUnavailable
+from treadle_server.store.base import Overtaken
 
 pytestmark = pytest.mark.anyio
 
@@ -200,3 +206,59 @@ async def test_what_another_server_puts_in_while_a_batch_is_made_is_superseded_t
     [newest] = await here.submit(limits=named())
 
     assert await statuses(here, [*others, newest]) == "ssp"
+
+
+@pytest.mark.postgres
+async def test_who_was_overtaken_goes_before_all_that_would_overtake_it_again(
+    shops_by_its_clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = shops_by_its_clock
+    await set_limit(here, concurrency=1, on_full="newest")
+    await there.submit(limits=named())
+    read, look, others = reading.read_rivals, superseding.waiting_in, list[asyncio.Task[Any]]()
+    is_here = ContextVar("is_here", default=False)
+
+    async def is_in_or_waits() -> bool:
+        async with here.engine.store.read() as connection:
+            waits = await connection.exec_driver_sql("SELECT 1 FROM pg_locks WHERE NOT granted")
+            return others[-1].done() or waits.first() is not None
+
+    async def noted(work: UnitOfWork, reads: ReadSet) -> None:
+        is_here.set(work.rules is here.engine.rules)
+        await read(work, reads)
+        is_here.set(False)
+
+    async def overtaken(*given: Any) -> Any:
+        found = await look(*given)
+        if is_here.get() and len(others) < 20:
+            others.append(asyncio.create_task(there.submit(limits=named())))
+            await until(is_in_or_waits)
+        return found
+
+    monkeypatch.setattr(reading, "read_rivals", noted)
+    monkeypatch.setattr(superseding, "waiting_in", overtaken)
+    [mine] = await here.submit(limits=named())
+    theirs = [(await other)[0] for other in others]
+
+    assert len(others) == 2, "it was overtaken once, and the second one waits until it is in"
+    assert await statuses(here, [theirs[0], mine, theirs[1]]) == "ssp"
+
+
+@pytest.mark.postgres
+async def test_who_is_overtaken_every_time_is_told_to_try_again_and_nothing_was_changed(
+    shops_by_its_clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, _ = shops_by_its_clock
+    await set_limit(here, concurrency=1, on_full="newest")
+    [first] = await here.submit(limits=named())
+
+    async def overtaken(*_: Any) -> None:
+        raise Overtaken("another server has put in what is to be superseded")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(superseding, "take_turn", overtaken)
+        with pytest.raises(StoreUnavailable, match="nothing was changed: try again"):
+            await here.submit(limits=named())
+
+    assert await statuses(here, [first]) == "p"
+    assert await statuses(here, [first, *(await here.submit(limits=named()))]) == "sp"

@@ -14,8 +14,8 @@ from treadle_server.engine.commands.instances import options_of
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import ValidationFailed
-from treadle_server.store.base import LostUpdate
-from treadle_server.store.transaction.limit_rows import read_buckets
+from treadle_server.store.base import Overtaken
+from treadle_server.store.transaction.limit_rows import read_buckets, take_turn
 from treadle_server.store.transaction.limit_waits import crowds_of, uses_of
 
 
@@ -36,15 +36,16 @@ async def read_admission(work: UnitOfWork, reads: ReadSet) -> None:
 async def confirm_admission(work: UnitOfWork) -> None:
     """Look again, under the lock of the limits, where another server may have put something in meanwhile.
 
-    Raises `LostUpdate` when together they are beyond a limit.
+    Raises `Overtaken` when together they are beyond a limit.
     """
     grown = work.admission.grown
     if not grown or work.tx.is_exclusive:
         return
+    await take_turn(work.tx)
     bucket_ids = {BucketId(work.admission.crowds[bucket].bucket.limit.num, bucket) for bucket in grown}
     now = await crowds_of(work.tx, bucket_ids, await read_buckets(work.tx, bucket_ids, work.now))
     if any(work.admission.is_passed(bucket, crowd) for bucket, crowd in now.items()):
-        raise LostUpdate("a limit that rejects was filled by another server")
+        raise Overtaken("a limit that rejects was filled by another server")
 
 
 def _new_tasks(work: UnitOfWork, reads: ReadSet) -> Iterator[tuple[Job, str, Sequence[Any], str]]:

@@ -38,7 +38,7 @@ from treadle_server.engine.rules import Rules
 from treadle_server.engine.unconfirmed import Unconfirmed, hand_back
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import StoreUnavailable, TooManyRequests
-from treadle_server.store.base import Tx
+from treadle_server.store.base import Overtaken, Tx
 from treadle_server.store.store import LostUpdate, SqlStore, in_brief
 from treadle_server.store.transaction.counts import add_past_outcomes
 
@@ -247,6 +247,7 @@ class Engine:
                 return True
             except (IntegrityError, LostUpdate) as error:
                 log.info("another writer was faster (%s), attempt %d", in_brief(error), attempt + 1)
+                flight.was_overtaken |= isinstance(error, Overtaken)
                 if attempt == TRIES - 1:
                     return await self._one_by_one(batch, error)
             except StoreUnavailable as error:
@@ -282,7 +283,7 @@ class Engine:
             async with self.store.write(after=flight.land if fast else None) as tx:
                 now = self.clock.now()
                 self.drift.look(now)
-                sight = self._limits.look(tx, now)
+                sight = await self._limits.begin(tx, now, goes_first=flight.was_overtaken)
                 fast = self._cache.look(tx) and fast
                 work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines)
                 new = await self._submit_fast(work, batch) if fast else []

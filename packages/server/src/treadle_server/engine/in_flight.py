@@ -24,6 +24,8 @@ class InFlight:
         self.batch: Final = batch
         self.is_well = False
         """At its end, whether there may be more to do at once."""
+        self.was_overtaken = False
+        """Whether another server was faster with a limit: from then on it goes before all who would be again."""
         self.may_be_followed = False
         """Whether another may be applied now: everything is, and nothing was asked of the database."""
         self._before = before

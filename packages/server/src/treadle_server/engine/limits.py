@@ -14,6 +14,7 @@ from treadle_server.store.transaction.gates import decide
 from treadle_server.store.transaction.limit_rows import (
     forget_full,
     forget_time,
+    go_first,
     lock_limits,
     note_set_by,
     read_set_by,
@@ -45,8 +46,13 @@ class LimitKeeper:
         self._set_by: float | None = None
         self._is_doubtful = False
 
-    def look(self, tx: Tx, now: datetime) -> Sight:
-        """Return how the transaction, whose time is `now`, sees the clock; if it is set later nothing is committed."""
+    async def begin(self, tx: Tx, now: datetime, *, goes_first: bool = False) -> Sight:
+        """Return how the transaction, whose time is `now`, sees the clock; if it is set later nothing is committed.
+
+        One that `goes_first` was overtaken, and waits until nobody can do so again.
+        """
+        if goes_first:
+            await go_first(tx)
         apart = now.timestamp() - self._monotonic()
         was_set = self._is_doubtful or (self._apart is not None and abs(apart - self._apart) > APART)
         tx.noticed.set_by = None if was_set else self._set_by

@@ -6,6 +6,8 @@ from typing import Any
 
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.read_set import ReadSet
+from treadle_server.errors import StoreUnavailable
+from treadle_server.store.base import LostUpdate
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +46,8 @@ class Pending:
             self.answer.set_result(self.outcome)
 
     def refuse(self, error: Exception) -> None:
-        """Tell that nothing was changed."""
+        """Tell that nothing was changed; where other servers were faster each time, that it is worth another try."""
+        if isinstance(error, LostUpdate):
+            error = StoreUnavailable(f"other writers were faster each time ({error}); nothing was changed: try again")
         if not self.answer.done():
             self.answer.set_exception(error)

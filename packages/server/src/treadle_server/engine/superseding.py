@@ -12,9 +12,9 @@ from treadle_server.domain.superseding import SUPERSEDING, Rivals, Running
 from treadle_server.engine.admission import named_by_new
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
-from treadle_server.store.base import LostUpdate
+from treadle_server.store.base import Overtaken
 from treadle_server.store.transaction.limit_rivals import RunOf, running_in, waiting_in
-from treadle_server.store.transaction.limit_rows import read_buckets
+from treadle_server.store.transaction.limit_rows import read_buckets, take_turn
 from treadle_server.store.transaction.limit_waits import crowds_of
 from treadle_server.store.transaction.load import tasks_by_id
 
@@ -78,11 +78,12 @@ def _first(runs: list[RunOf], rivals: Rivals, coming: int) -> list[RunOf]:
 async def confirm_rivals(work: UnitOfWork) -> None:
     """Look again, under the lock of the limits, where another server may have put something in meanwhile.
 
-    Raises `LostUpdate` when somebody waits, or runs, whom this batch should have superseded.
+    Raises `Overtaken` when somebody waits, or runs, whom this batch should have superseded.
     """
     grown = {number: one for number, one in work.rivals.items() if one.has_grown and not one.is_capped}
     if not grown or work.tx.is_exclusive:
         return
+    await take_turn(work.tx)
     bucket_ids = {BucketId(one.bucket.limit.num, number) for number, one in grown.items()}
     crowds = await crowds_of(work.tx, bucket_ids, await read_buckets(work.tx, bucket_ids, work.now))
     waiting = await waiting_in(work.tx, bucket_ids, MOST)
@@ -91,4 +92,4 @@ async def confirm_rivals(work: UnitOfWork) -> None:
         unknown = set(waiting[number]) - one.known_waiting - {task.id for task in one.waiting}
         unknown |= {task_id for task_id, _, _ in running.get(number, ())} - one.known_running
         if unknown and number in crowds and crowds[number].excess() is not None:
-            raise LostUpdate("another server has put in what is to be superseded")
+            raise Overtaken("another server has put in what is to be superseded")

@@ -45,5 +45,9 @@ class LostUpdate(RuntimeError):
     """A guarded update met a row that is not as it was read: another writer was faster; the batch is done anew."""
 
 
+class Overtaken(LostUpdate):
+    """Another server has put in tasks, or is about to, that count against the same limit."""
+
+
 class ClockWasSet(LostUpdate):
     """Another server has noted a step of the clock that the transaction's time knows nothing of."""

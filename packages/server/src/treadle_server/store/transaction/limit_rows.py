@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, case, delete, literal, or_, select, update
 
 from treadle.wire.status import LEASED
 from treadle_server.domain.limits import LIMIT_FIELDS, Bucket, BucketId, Limit, filled_until
-from treadle_server.store.base import ClockWasSet, Tx
+from treadle_server.store.base import ClockWasSet, Overtaken, Tx
 from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.postgres.changes import Part
 from treadle_server.store.postgres.connection import DirectConnection
@@ -26,6 +26,8 @@ from treadle_server.store.types import instant, micros
 
 _KEY = 7421
 """The advisory lock under which servers decide about limits."""
+
+_WAIT = "SELECT pg_advisory_xact_lock($1::bigint)"
 
 
 async def fetch(tx: Tx, sqlite: str, postgres: str, *values: Any) -> Rows:
@@ -54,12 +56,33 @@ async def lock_limits(tx: Tx) -> None:
     if tx.is_exclusive or noticed.is_sure:
         return
     if tx.dialect == "postgresql":
-        await cast("DirectConnection", tx.connection).fetch("SELECT pg_advisory_xact_lock($1::bigint)", (_KEY,))
+        await cast("DirectConnection", tx.connection).fetch(_WAIT, (_KEY,))
     # A statement of its own: one that waits for the lock sees what was committed before it began to wait.
     set_by = await read_set_by(tx)
     if noticed.set_by not in {None, set_by}:
         raise ClockWasSet("another server has noticed that the clock was set")
     noticed.set_by, noticed.is_sure = set_by, True
+
+
+_TURNS = 7422
+"""The advisory lock by which servers take turns with tasks that supersede others, or may be refused."""
+
+
+async def go_first(tx: Tx) -> None:
+    """Let no other server put in such tasks from now on until the commit.
+
+    The first that a transaction asks for: as long as it waits for those that are about to commit, it keeps nobody.
+    """
+    if not tx.is_exclusive:
+        await cast("DirectConnection", tx.connection).fetch(_WAIT, (_TURNS,))
+
+
+async def take_turn(tx: Tx) -> None:
+    """Keep who wants to go first waiting until the commit. Raises `Overtaken`, without waiting, when there is one."""
+    statement = "SELECT pg_try_advisory_xact_lock_shared($1::bigint)"
+    [(is_had,)] = await cast("DirectConnection", tx.connection).fetch(statement, (_TURNS,))
+    if not is_had:
+        raise Overtaken("another server puts in what counts against the limits")
 
 
 _SET_BY = "clock_set_by"
