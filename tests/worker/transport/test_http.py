@@ -24,3 +24,15 @@ async def test_an_address_that_leads_elsewhere_is_told_with_where_to_and_nothing
         async with Client(url, token="any", patience=0) as client:
             with pytest.raises(ConnectionFailed, match=said):
                 await client.create_token("someone")
+
+
+@pytest.mark.parametrize("body", ["", "[]", "null", '"welcome"', "<html>welcome</html>"])
+async def test_what_a_stranger_says_with_200_is_no_answer(body: str) -> None:
+    async with listening() as stranger:
+        stranger.answer = f"200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+
+        async with Client(f"http://127.0.0.1:{stranger.port}", token="any", patience=0) as client:
+            with pytest.raises(ConnectionFailed, match="answers no JSON object: is a Treadle server there"):
+                await client.jobs()
+            with pytest.raises(ConnectionFailed, match="answers no JSON object: is a Treadle server there"):
+                await client.submit_raw("@global:tasks:hello", {})

@@ -253,14 +253,17 @@ async def _opened(client: httpx.AsyncClient, request: httpx.Request, way: Way) -
 
 
 def _answer(response: httpx.Response, way: Way) -> Any:
-    if response.is_success:
-        if not response.content:
-            return None
-        try:
-            return response.json()
-        except ValueError:
-            raise ConnectionLost(f"{response.url} answers no JSON: is a Treadle server there?") from None
-    raise _refusal(response, way)
+    if not response.is_success:
+        raise _refusal(response, way)
+    if response.status_code == httpx.codes.NO_CONTENT:
+        return None
+    try:
+        answer = response.json()
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise ConnectionLost(f"{response.url} answers no JSON object: is a Treadle server there?")
+    return answer
 
 
 def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFailed:
