@@ -1,13 +1,16 @@
 """Two engines on one PostgreSQL: the guarantees of one (G11), above all that of targets (G5)."""
 
 import asyncio
+from typing import Any
 
+import asyncpg
 import pytest
 import sqlalchemy as sa
 
-from tests.engine.conftest import Shop, look
+from tests.engine.conftest import ADMIN, Shop, look
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import Submission, Submit
 from treadle_server.errors import InvalidTaskTransition
 from treadle_server.store.transaction.flush import LostUpdate
 
@@ -110,3 +113,26 @@ async def test_two_servers_run_each_targets_tasks_one_at_a_time_and_lose_none_g5
     assert sorted(task.id for task in log) == sorted(task.id for task in tasks)
     for task in tasks:
         assert (await first.get(task.id)).status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("count", [1, 300])
+async def test_who_holds_unique_keys_is_asked_in_one_statement_however_many_they_are_l9(
+    shops, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    asked: list[str] = []
+    fetch = asyncpg.Connection.fetch
+
+    async def noting(connection: Any, statement: str, *values: Any) -> Any:
+        asked.append(statement)
+        return await fetch(connection, statement, *values)
+
+    monkeypatch.setattr(asyncpg.Connection, "fetch", noting)
+    items = [
+        Submission(job_name=shops[0].job, payload="{}", content_hash=b"x", unique_key=f"k{n}") for n in range(count)
+    ]
+    first = await shops[0].engine.run(Submit(principal=ADMIN, room="@global", items=items))
+    before = len(asked)
+    again = await shops[1].engine.run(Submit(principal=ADMIN, room="@global", items=items))
+
+    assert [one.task.id for one in again] == [one.task.id for one in first]
+    assert sum("unique_key =" in statement for statement in asked[before:]) == 2, "to lock them, and to read them"

@@ -23,6 +23,7 @@ from treadle_server.store.sqlite.rows import REASON, STATUS, record_of, tasks_of
 from treadle_server.store.tables import holds, jobs, lanes, schedules, status_in, tasks, worker_jobs, workers
 from treadle_server.store.task_rows import locked, select_tasks
 from treadle_server.store.transaction import limits
+from treadle_server.store.transaction.lock_order import holders_of
 from treadle_server.store.transaction.targets import with_free_targets
 from treadle_server.store.types import instant
 
@@ -54,24 +55,11 @@ async def tasks_by_id(tx: Tx, ids: Collection[TaskId]) -> list[Task]:
     return tasks_of(rows) if tx.dialect == "sqlite" else [record_of(row) for row in rows]
 
 
-_TASKS_BY_UNIQUE_KEY = locked(
-    select_tasks()
-    .where(
-        tasks.c.job_num == bindparam("job_num"),
-        tasks.c.unique_key == bindparam("unique_key"),
-        tasks.c.completed_at.is_(None),
-    )
-    .order_by(tasks.c.seq)
-)
-
-
 async def tasks_by_unique_key(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Task]:
-    """Return the open tasks that hold one of the keys (job number, unique key), locked."""
-    found = []
-    for job_num, unique_key in sorted(keys):
-        key = {"job_num": job_num, "unique_key": unique_key}
-        found += [to_task(row) for row in await tx.connection.execute(_TASKS_BY_UNIQUE_KEY, key)]
-    return found
+    """Return the open tasks that hold one of the keys (job number, unique key), locked, in the order of arrival."""
+    found = await tasks_by_id(tx, await holders_of(tx, keys))
+    # Who was waited for may have ended, or let go of its key.
+    return [task for task in found if task.completed_at is None and (task.job_num, task.unique_key) in keys]
 
 
 _TASKS_OF_WORKERS = locked(

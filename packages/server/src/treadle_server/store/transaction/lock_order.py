@@ -14,7 +14,7 @@ waited for: what another server has is left to it.
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from sqlalchemy import bindparam, select
 
@@ -22,7 +22,9 @@ from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import LEASED
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among, is_same
+from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
+from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import holds, status_in, tasks
 
 _c = tasks.c
@@ -46,11 +48,6 @@ _of_workers = Prepared(_PLACES.where(is_among(_c.worker_id, "ids"), status_in(*L
 _held = _PLACES.join_from(holds, tasks, is_same(_c.seq, holds.c.task_seq))
 _held_by = Prepared(_held.where(is_among(holds.c.worker_id, "ids")))
 _let_go = Prepared(_held.where(holds.c.until <= bindparam("now")))
-_of_key = Prepared(
-    _PLACES.where(
-        _c.job_num == bindparam("job_num"), _c.unique_key == bindparam("unique_key"), _c.completed_at.is_(None)
-    )
-)
 _AMONG = select(_c.seq).where(is_among(_c.seq, "seqs")).order_by(_c.seq)
 _lock = Prepared(_AMONG.with_for_update())
 _lock_free = Prepared(_AMONG.with_for_update(skip_locked=True))
@@ -80,12 +77,35 @@ async def places_let_go(tx: Tx, now: datetime) -> list[Place]:
     return await _places(tx, _let_go, now=now)
 
 
+_HOLDERS = """
+SELECT id FROM {rows} k CROSS JOIN tasks
+ WHERE job_num = k.column1 AND unique_key = k.column2 AND completed_at IS NULL
+"""
+_PG_HOLDERS = """
+SELECT t.id FROM unnest($1::bigint[], $2::text[]) AS k (job_num, unique_key)
+ CROSS JOIN LATERAL (
+       SELECT id FROM tasks
+        WHERE job_num = k.job_num AND unique_key = k.unique_key AND completed_at IS NULL LIMIT 1) t
+"""
+
+
+async def holders_of(tx: Tx, keys: Collection[tuple[int, str]]) -> list[TaskId]:
+    """Return the open tasks that hold one of the keys (job number, unique key), not locked.
+
+    It is one statement for all: ten thousand of their own kept a batch in PostgreSQL for six seconds.
+    """
+    if not keys:
+        return []
+    if isinstance(tx.connection, InlineConnection):
+        return [TaskId(id_) for (id_,) in tx.connection.fetch_together(_HOLDERS, (), sorted(keys))]
+    columns = [list(column) for column in zip(*sorted(keys), strict=True)]
+    found = await cast("DirectConnection", tx.connection).fetch(_PG_HOLDERS, columns)
+    return [TaskId(str(id_)) for (id_,) in found]
+
+
 async def places_of_keys(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Place]:
     """Return the open tasks that hold one of the keys (job number, unique key)."""
-    found: list[Place] = []
-    for job_num, unique_key in sorted(keys):
-        found += await _places(tx, _of_key, job_num=job_num, unique_key=unique_key)
-    return found
+    return await places_of(tx, await holders_of(tx, keys))
 
 
 async def lock_tasks(tx: Tx, seqs: Collection[int]) -> None:
