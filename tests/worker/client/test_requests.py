@@ -1,12 +1,15 @@
-"""Lists: a page when awaited, everything when gone through; the same with the blocking client."""
+"""Lists: a page when awaited, everything when gone through; so with the blocking client. What is not there is told."""
 
 import asyncio
+import inspect
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from treadle import Client, Options, SyncClient, task
+from treadle import Client, Options, SyncClient, errors, task
+from treadle.errors import TreadleError
 
 
 @task
@@ -99,3 +102,48 @@ def test_a_page_is_filled_where_the_server_has_looked_through_enough_for_one_req
         assert [one.id for one in page] == firsts
         assert [one.id for one in whole.items] == firsts
         assert (whole.total, whole.total_is_capped, whole.is_partial, whole.next_cursor) == (3, False, False, None)
+
+
+NOBODY = "01990000-0000-7000-8000-000000000000"
+
+ASKED: dict[str, dict[str, Any]] = {
+    "get cancel pause resume rerun runs logs steps artifacts": {"task_id": NOBODY},
+    "download": {"task_id": NOBODY, "name": "x", "to": "."},
+    "send": {"task_id": NOBODY, "name": "x"},
+    "resolve": {"task_id": NOBODY, "status": "completed"},
+    "edit": {"task_id": NOBODY, "priority": 1},
+    "flow cancel_flow pause_flow resume_flow rerun_failed": {"flow_id": NOBODY},
+    "job pause_queue resume_queue": {"full_name": "@global:tasks:none"},
+    "submit_raw": {"job": "@global:tasks:none", "payload": {}},
+    "worker": {"worker_id": NOBODY},
+    "revoke_token": {"token_id": NOBODY},
+    "set_schedule": {"name": "none", "job": "@global:tasks:none", "interval": 9},
+    "schedule pause_schedule resume_schedule run_schedule delete_schedule": {"name": "none"},
+    "limit delete_limit target webhook delete_webhook deliveries redeliver": {"name": "none"},
+}
+"""What methods are asked for that the server does not have."""
+
+
+def told_by(name: str) -> str:
+    """Return a method's docstring, with those to which it refers."""
+    said = " ".join((inspect.getdoc(getattr(Client, name)) or "").split())
+    return said + "".join(told_by(other) for other in re.findall(r"aises as `(?:Client\.)?(\w+)`", said))
+
+
+@pytest.mark.parametrize(("name", "asked"), [(name, asked) for names, asked in ASKED.items() for name in names.split()])
+async def test_a_method_tells_what_it_raises_for_what_is_not_there(
+    client: Client, name: str, asked: dict[str, Any]
+) -> None:
+    parameters = list(inspect.signature(getattr(Client, name)).parameters.values())[1:]
+    first = {one.name: asked[one.name] for one in parameters if one.kind is not one.KEYWORD_ONLY and one.name in asked}
+    named = {key: value for key, value in asked.items() if key not in first}
+
+    with pytest.raises(TreadleError) as refusal:
+        await getattr(client, name)(*first.values(), **named)
+
+    assert f"`{type(refusal.value).__name__}`" in told_by(name)
+
+
+async def test_what_is_no_task_is_not_registered(client: Client) -> None:
+    with pytest.raises(errors.InvalidArguments, match="is no task: decorate its function with @task"):
+        await client.register(len)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from treadle.client.bound import Bound, Submittable
 from treadle.client.connection import Connection
 from treadle.client.flows import Flows
 from treadle.client.handle import TaskHandle
-from treadle.client.items import check_bound, checked_bounds, common_room, item_of, over
+from treadle.client.items import check_bound, check_task, checked_bounds, common_room, item_of, over
 from treadle.client.limiting import Limiting
 from treadle.client.names import Names
 from treadle.client.options import Options
@@ -255,8 +255,10 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     async def register(self, task: Submittable, *, replace: bool = False) -> JobItem:
         """Register a task's job, its schema and defaults; raises `SchemaConflict`, `Forbidden`, `InvalidCategory`.
 
-        Warns when another module's function was registered as this job, and raises `DuplicateTask` as `submit`.
+        Warns when another module's function was registered as this job, and raises `DuplicateTask` as `submit`, and
+        `InvalidArguments` for what is no task.
         """
+        check_task(task)
         self._names.check(task)
         body = {"room": task.job.room, **task.registration(self.settings, replace=replace)}
         registered = await self.call("register", body)

@@ -103,7 +103,7 @@ class TaskHandle(Generic[R_co]):
     async def download(self, name: str, to: str | os.PathLike[str], *, run: int | None = None) -> Path:
         """Save an artifact of the last run that has it, or of `run`, as a file or in a directory; return the file.
 
-        Raises `ArtifactNotFound` and `OSError`.
+        Raises as `Client.download`.
         """
         return await self._client.download(self.id, name, to, run=run)
 

@@ -29,6 +29,12 @@ def check_bound(bound: object) -> None:
         raise InvalidArguments(f"submit task.bind(…), not {bound!r}: a plain call runs the function here and now")
 
 
+def check_task(task: object) -> None:
+    """Raise `InvalidArguments` for what `@task` has not made."""
+    if not isinstance(getattr(task, "job", None), JobName):
+        raise InvalidArguments(f"{task!r} is no task: decorate its function with @task")
+
+
 def checked_bounds(bounds: Iterable[Bound[R]]) -> list[Bound[R]]:
     """Return the tasks of a submit of many. Raises `InvalidArguments` for what is none, or no list."""
     if not isinstance(bounds, Iterable):

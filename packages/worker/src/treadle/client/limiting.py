@@ -44,7 +44,10 @@ class Limiting(Requester):
         return LimitItem.model_validate(await self.request("PUT", limit_path(room, name), caps))
 
     async def delete_limit(self, name: str, *, room: str = GLOBAL) -> None:
-        """Delete a limit; raises `LimitInUse` while open tasks or jobs name it, or code runs that counts against it."""
+        """Delete a limit.
+
+        Raises `LimitNotFound`, and `LimitInUse` while open tasks or jobs name it, or code runs that counts against it.
+        """
         await self.request("DELETE", limit_path(room, name), resend=False)
 
 

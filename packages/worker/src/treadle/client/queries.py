@@ -117,8 +117,8 @@ class Queries(Requester):
     ) -> Path:
         """Save an artifact of the last run that has it, or of `run`, as a file, or in a directory that there is.
 
-        The file appears when it is whole and its digest is the one that was stored. Raises `ArtifactNotFound`,
-        `OSError`, `ProtocolMismatch` for another digest, and as every method here.
+        The file appears when it is whole and its digest is the one that was stored. Raises `TaskNotFound`,
+        `ArtifactNotFound`, `OSError`, `ProtocolMismatch` for another digest, and as every method here.
         """
         path = Path(to)
         place = path / name.rsplit("/", 1)[-1] if path.is_dir() else path  # noqa: ASYNC240 - one look

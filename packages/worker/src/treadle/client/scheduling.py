@@ -59,7 +59,8 @@ class Scheduling(Requester):
         `cron` (in `zone`) or `interval` says when; `options` are those of each task, `deadline` is how long after its
         tick it is of use. Durations are seconds or timedeltas. The payload of an encrypted job is checked and sealed
         here, as in `submit_raw`.
-        Raises `InvalidArguments` for options that are one task's alone.
+        Raises `InvalidArguments` for options that are one task's alone, `JobNotFound`, `InvalidPayload`, `TaskConflict`
+        by `if_version`, and `ValidationFailed` for a time that is none.
         """
         if payload is not None or self.sealer.has_codec:
             payload = await self._wanted_by(job, room, payload or {}, of=None)
@@ -79,11 +80,14 @@ class Scheduling(Requester):
         return await self._patch(room, name, paused=False)
 
     async def run_schedule(self, name: str, *, room: str = GLOBAL) -> TaskItem:
-        """Put a schedule's task in now and return it; raises `TaskConflict` while its last one is open."""
+        """Put a schedule's task in now and return it.
+
+        Raises `ScheduleNotFound`, and `TaskConflict` while its last one is open.
+        """
         return task_of(self.sealer, await self.request("POST", f"{schedule_path(room, name)}/run"))
 
     async def delete_schedule(self, name: str, *, room: str = GLOBAL) -> None:
-        """Delete a schedule; a task of it that runs goes on to its end."""
+        """Delete a schedule; a task of it that runs goes on to its end. Raises `ScheduleNotFound`."""
         await self.request("DELETE", schedule_path(room, name), resend=False)
 
     async def _patch(self, room: str, name: str, **fields: Any) -> ScheduleItem:

@@ -96,9 +96,9 @@ class Steering(Requester):
 
         None takes away what a task need not have, such as `timeout`, `target` or `unique_key`. The payload and
         checkpoint of an encrypted task are sealed, which needs the keys; against its schema only its worker checks
-        them. Raises
-        `InvalidTaskTransition` when it is claimed or over, `TaskConflict` by `if_version` or when another task holds
-        the unique key, `Forbidden` also for scopes that are not held, and `ValidationFailed`.
+        them. Raises `TaskNotFound`, `InvalidTaskTransition` when it is claimed or over, `TaskConflict` by `if_version`
+        or when another task holds the unique key, `Forbidden` also for scopes that are not held, and
+        `ValidationFailed`.
         """
         said = await self._sealed(task_id, wire_edits(changes))
         body = {"id": task_id, **said, **({} if if_version is None else {"if_version": if_version})}
