@@ -171,6 +171,23 @@ def asks_wrongly_in_process(ctx: Context) -> None:
     ctx.sleep(-1)
 
 
+async def _forget(ctx: Context, *, is_begun: bool) -> None:
+    await ctx.step("add", add, 0, 1)
+    work = ctx.step("add", add, 1, 1)
+    if is_begun:
+        asyncio.create_task(work)  # noqa: RUF006 - nobody awaits it
+
+
+@task(**ONCE)
+async def forgets(ctx: Context, *, is_begun: bool) -> None:
+    await _forget(ctx, is_begun=is_begun)
+
+
+@task(isolation="process", **ONCE)
+async def forgets_in_process(ctx: Context, *, is_begun: bool) -> None:
+    await _forget(ctx, is_begun=is_begun)
+
+
 @task
 async def swallows(ctx: Context) -> str:
     try:

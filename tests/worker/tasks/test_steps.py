@@ -396,6 +396,20 @@ async def test_a_step_that_was_never_awaited_is_a_mismatch(asked: Callable[[Cont
         check_steps({}, ctx)
 
 
+@pytest.mark.parametrize("is_begun", [False, True], ids=["bare", "create_task"])
+@pytest.mark.parametrize("each", [stepping.forgets, stepping.forgets_in_process], ids=["loop", "process"])
+async def test_a_step_that_nobody_awaits_fails_the_run_and_is_no_second_error_of_the_log(
+    client: Client, working: Working, caplog: pytest.LogCaptureFixture, each: Any, *, is_begun: bool
+) -> None:
+    async with working(each):
+        handle = await client.submit(each.bind(is_begun=is_begun))
+        with pytest.raises(TaskFailed, match=r"'add' \(number 2 of that name\) was asked for and never awaited"):
+            await handle.result(timeout=30)
+    gc.collect()  # what is left of it is told now
+
+    assert "asyncio" not in {record.name for record in caplog.records}
+
+
 async def test_a_step_that_was_cancelled_before_it_began_is_none() -> None:
     ctx = Context({"id": "x", "run_id": 0, "payload": {}}, Nobody())  # type: ignore[arg-type]
     await ctx.step("a", len, ())

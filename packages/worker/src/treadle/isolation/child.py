@@ -188,7 +188,6 @@ class Running:
         try:
             result = self._call()
             end_copy(ours)
-            check_steps(self._claim, self._context)
             return completed(result, self._task.signature.returns)
         except BaseException as error:  # noqa: BLE001 - whatever the task raised is its end, SystemExit too
             end_copy(ours)
@@ -197,7 +196,9 @@ class Running:
     def _call(self) -> Any:
         first = (self._context,) if self._task.signature.wants_context else ()
         if not self._task.is_async:
-            return self._task.function(*first, **self._arguments)
+            result = self._task.function(*first, **self._arguments)
+            check_steps(self._claim, self._context)
+            return result
         result = asyncio.run(self._await(first))
         if self._raised is not None:
             raise self._raised
@@ -212,9 +213,13 @@ class Running:
         self._loop = asyncio.get_running_loop()
         self._code = asyncio.current_task()
         try:
-            return await self._task.function(*first, **self._arguments)
+            result = await self._task.function(*first, **self._arguments)
+            # At the end of the loop what has not begun is cancelled, as if the code had done so.
+            check_steps(self._claim, self._context)
         except BaseException as error:  # noqa: BLE001 - it is raised again behind the loop
             self._raised = error
+        else:
+            return result
 
 
 def main(fd: int, lease_killer: int, paths: list[str]) -> None:

@@ -134,7 +134,7 @@ class Steps:
         # One that was cancelled before it began is closed.
         if never := [key for key, work in self._unawaited.items() if getcoroutinestate(work) == CORO_CREATED]:
             for key in never:
-                self._unawaited[key].close()
+                _forget(self._unawaited[key])
             raise StepMismatch(
                 f"{_shown(*never[0])} was asked for and never awaited, so that it was not done: write `await` before it"
             )
@@ -311,6 +311,15 @@ def _shown(name: str, occurrence: int) -> str:
 
 def _what(kind: str, function: str | None) -> str:
     return f"a call of {function}" if kind == "call" else f"a {kind}"
+
+
+def _forget(work: Coroutine[Any, Any, Any]) -> None:
+    """End what has not begun and nobody is to be warned of, be it given to `asyncio.create_task`."""
+    for task in asyncio.all_tasks():
+        if task.get_coro() is work:
+            task.cancel()
+            return
+    work.close()
 
 
 def finished(work: Coroutine[Any, Any, Any]) -> Any:
