@@ -126,6 +126,13 @@ def test_a_repeated_list_is_found_however_it_is_written(source: str) -> None:
     assert [found for _, found in lists_in(source)] == [TERMINAL]
 
 
+def test_no_message_tells_seconds_in_powers_of_ten() -> None:
+    """Python's `g` says `2.592e+06` of thirty days: `treadle.wire.amounts` says how seconds are told."""
+    told = re.compile(r"(:g\}|%g) s\b")
+
+    assert [of_source(path) for path in SOURCES if told.search(path.read_text())] == []
+
+
 def test_the_words_for_several_states_are_those_of_their_types() -> None:
     assert set(get_args(Ended)) == TERMINAL
     assert set(get_args(Leased)) == LEASED

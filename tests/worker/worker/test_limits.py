@@ -57,6 +57,22 @@ async def test_a_worker_warns_of_a_limit_that_allows_something_else_and_leaves_i
     )
 
 
+@task(limits=[Limit("monthly", rate=(1, 2_592_000))])
+async def bill() -> None: ...
+
+
+async def test_a_worker_warns_of_a_rate_that_is_another_by_a_second(
+    client: Client, working: Working, caplog: pytest.LogCaptureFixture
+) -> None:
+    await client.set_limit("monthly", rate=(1, 2_592_001))
+
+    with caplog.at_level(logging.WARNING, "treadle.worker"):
+        async with working(bill):
+            await until(lambda: caplog.records, pause=0)
+
+    assert "allows 1 in 2592001 s, 1 together, and @global:tasks:bill says 1 in 2592000 s, 1 together" in caplog.text
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "nul\0", "\ud800"])
 async def test_what_no_limit_is_called_is_refused_before_anything_is_sent(client: Client, name: str) -> None:
     with pytest.raises(errors.InvalidArguments, match="a limit's name has 1 to 255 characters"):

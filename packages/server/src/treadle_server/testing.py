@@ -12,6 +12,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 
+from treadle.wire.amounts import in_seconds
 from treadle_server.app import create_app
 from treadle_server.clock import Clock, SystemClock
 from treadle_server.engine.commands import (
@@ -84,7 +85,7 @@ class MovableClock(SystemClock):
         _, engine = self._served()
         by = time if isinstance(time, timedelta) else timedelta(seconds=time)
         if by < timedelta(0):
-            raise ValueError(f"a clock is moved forward, not by {by.total_seconds():g} s")
+            raise ValueError(f"a clock is moved forward, not by {in_seconds(by.total_seconds())}")
         self._ahead += by
         # All are queued before anybody else sees the new time: the sweeper would give what is overdue its time anew.
         commands = (MissDeadlines(), ExpireLeases(grace=0), ReleaseHolds(self.now()), RestampPresent())

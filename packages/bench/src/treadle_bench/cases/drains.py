@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from treadle.wire.amounts import in_seconds
 from treadle_bench.case import Case
 from treadle_bench.children import Child
 from treadle_bench.figures import POSTGRESQL, BenchFailed, Figure, Sample
@@ -116,7 +117,7 @@ def _watch(harness: Harness, workers: list[Child], base: int, take: int) -> tupl
         if look.done > before.done:
             moved = look
         elif look.at - moved.at > STALL_SECONDS:
-            raise BenchFailed(f"no task was completed for {STALL_SECONDS:g} s, after {look.done} of {take}")
+            raise BenchFailed(f"no task was completed for {in_seconds(STALL_SECONDS)}, after {look.done} of {take}")
         pause = _pause(before, look, take)
         before = look
         time.sleep(pause)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 
+from treadle.wire.amounts import in_seconds
 from treadle_bench.case import Case
 from treadle_bench.cases.reads import MILLION
 from treadle_bench.figures import BenchFailed, Figure, Sample
@@ -54,7 +55,7 @@ def _wait_for(harness: Harness, completed: int) -> None:
     limit = time.monotonic() + PORTION_SECONDS
     while harness.counts().get("completed", 0) < completed:
         if time.monotonic() > limit:
-            raise BenchFailed(f"{AHEAD:,} tasks were not completed in {PORTION_SECONDS:g} s")
+            raise BenchFailed(f"{AHEAD:,} tasks were not completed in {in_seconds(PORTION_SECONDS)}")
         time.sleep(0.1)
 
 

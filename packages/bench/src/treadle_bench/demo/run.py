@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from treadle import Client
 from treadle.cli.show import writing
 from treadle.loops import ended_by
+from treadle.wire.amounts import in_seconds
 from treadle_bench.children import Child, Children, without_treadle
 from treadle_bench.demo.progress import progress_for
 from treadle_bench.demo.report import print_summary
@@ -130,7 +131,7 @@ async def _address(server: Child) -> str:
                     raise DemoFailed(f"the server did not start:\n{server.output()}")
                 await asyncio.sleep(LOOK_SECONDS)
     except TimeoutError:
-        raise DemoFailed(f"the server was not ready in {START_SECONDS:g} s:\n{server.output()}") from None
+        raise DemoFailed(f"the server was not ready in {in_seconds(START_SECONDS)}:\n{server.output()}") from None
     return url
 
 

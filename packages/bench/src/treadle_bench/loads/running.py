@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from treadle.wire.amounts import in_seconds
 from treadle_bench.children import Child, Children
 from treadle_bench.figures import BenchFailed
 from treadle_bench.loads.process import MODULE
@@ -31,7 +32,7 @@ def until(happened: Callable[[], bool], child: Child, complaint: str) -> None:
         if not child.is_running:
             raise BenchFailed(f"{complaint}, and ended with {child.process.returncode}:\n{child.output()[-2000:]}")
         if time.monotonic() > limit:
-            raise BenchFailed(f"{complaint} within {START_SECONDS:g} s:\n{child.output()[-2000:]}")
+            raise BenchFailed(f"{complaint} within {in_seconds(START_SECONDS)}:\n{child.output()[-2000:]}")
         time.sleep(LOOK_SECONDS)
 
 
@@ -51,7 +52,7 @@ def finish(child: Child, load: str) -> Any:
     limit = time.monotonic() + MEASURE_SECONDS
     while child.is_running:
         if time.monotonic() > limit:
-            raise BenchFailed(f"{load} did not end within {MEASURE_SECONDS:g} s")
+            raise BenchFailed(f"{load} did not end within {in_seconds(MEASURE_SECONDS)}")
         time.sleep(LOOK_SECONDS)
     return answer_of(child, load)
 

@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 
+from treadle.wire.amounts import in_seconds
 from treadle_server.access.addresses import network_of
 from treadle_server.clock import Clock
 
@@ -36,7 +37,9 @@ class Failures:
             return times[0] + WINDOW_SECONDS - now
         times.append(now)
         if len(times) == self._most:
-            log.warning("%d tokens that are not valid came from %s within %g s", len(times), address, WINDOW_SECONDS)
+            log.warning(
+                "%d tokens that are not valid came from %s within %s", len(times), address, in_seconds(WINDOW_SECONDS)
+            )
         return None
 
     def _times(self, network: str) -> deque[float]:

@@ -6,6 +6,7 @@ It also forgets buckets of limits that are full: each key would leave a row for 
 import logging
 from datetime import UTC, datetime, timedelta
 
+from treadle.wire.amounts import in_seconds
 from treadle.wire.log_lines import bound
 from treadle_server.engine.commands import (
     DeleteOrphans,
@@ -104,7 +105,9 @@ class Sweeper(EngineService):
         await run(ReleaseHolds(self._until(began)))
         for worker_id in await run(SweepWorkers(self._worker_timeout, self._until(began))):
             with bound(worker=worker_id):
-                log.warning("worker %s was not heard of for %g s and is lost", worker_id, self._worker_timeout)
+                log.warning(
+                    "worker %s was not heard of for %s and is lost", worker_id, in_seconds(self._worker_timeout)
+                )
         async with self._engine.store.read() as connection:
             orphans = await possible_orphans(connection)
         if orphans:

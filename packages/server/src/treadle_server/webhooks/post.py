@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
+from treadle.wire.amounts import in_seconds
 from treadle_server import __version__
 from treadle_server.domain.webhooks import LONGEST_DELAY, Answer
 from treadle_server.webhooks.addresses import AddressRefused, Network, resolve
@@ -64,7 +65,7 @@ class Post:
             async with asyncio.timeout(self._timeout) as limit:
                 return await self._send(client, httpx.URL(url), body, headers, limit)
         except TimeoutError:
-            return Answer(None, f"no answer within {self._timeout:g} s")
+            return Answer(None, f"no answer within {in_seconds(self._timeout)}")
         except AddressRefused as error:
             log.info("a webhook was not sent: %s (found: %s)", error, ", ".join(error.found)[:400] or "none")
             return Answer(None, str(error))

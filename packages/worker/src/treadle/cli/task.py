@@ -8,6 +8,7 @@ import click
 
 from treadle.cli.show import age, as_json, ask, because, brief, duration, print_json, say, say_line, told
 from treadle.cli.which import full_id
+from treadle.wire.amounts import amount
 from treadle.wire.runs import LINES_AT_ONCE
 from treadle.wire.sealed import seal_of
 from treadle.wire.status import TERMINAL
@@ -173,7 +174,7 @@ def _progress(progress: object) -> str | None:
 def _of(usage: float | None, budget: float | None) -> str | None:
     if usage is None and budget is None:
         return None
-    return f"{usage or 0:g}" + ("" if budget is None else f" of {budget:g}")
+    return f"{amount(usage or 0)}" + ("" if budget is None else f" of {amount(budget)}")
 
 
 def _when(instant: datetime | None) -> str | None:

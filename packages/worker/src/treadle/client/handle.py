@@ -16,6 +16,7 @@ from treadle.client.results import RawTask
 from treadle.errors import InvalidArguments, TaskCancelled, TaskFailed, TreadleError, WaitTimeout
 from treadle.ids import id_text
 from treadle.values import brief
+from treadle.wire.amounts import in_seconds
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.ids import GivenId, TaskId
 from treadle.wire.status import Status
@@ -153,7 +154,7 @@ class TaskHandle(Generic[R_co]):
             async with asyncio.timeout(timeout):
                 ended = await asyncio.shield(self._ending)
         except TimeoutError:
-            raise WaitTimeout(f"task {self.id} had not ended after {timeout:g} s; it goes on") from None
+            raise WaitTimeout(f"task {self.id} had not ended after {in_seconds(timeout or 0)}; it goes on") from None
         except TreadleError:
             # Whoever waits again asks again: the server may be back, or the client open once more.
             self._ending = None

@@ -8,6 +8,7 @@ from inspect import iscoroutinefunction
 from typing import Any, cast
 
 from treadle.errors import TreadleError
+from treadle.wire.amounts import in_seconds
 from treadle.wire.findings import Check, Finding, Seen
 
 LIMIT = 10.0
@@ -35,8 +36,8 @@ async def _looked(check: Check, limit: float) -> list[Finding]:
         looking.cancel()
         return [
             Finding(
-                check.name, "warn", f"this was not seen within {limit:g} s", "look again with a longer --timeout, or"
-                " at what keeps it: a busy database, a disk or a network that does not answer",
+                check.name, "warn", f"this was not seen within {in_seconds(limit)}", "look again with a longer"
+                " --timeout, or at what keeps it: a busy database, a disk or a network that does not answer",
             )
         ]  # fmt: skip
     try:

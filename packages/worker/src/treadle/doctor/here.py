@@ -7,6 +7,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import TYPE_CHECKING
 
+from treadle.wire.amounts import in_seconds
 from treadle.wire.findings import Check, Finding, Seen
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ async def steps() -> Seen:
     await asyncio.sleep(WATCHED)
     step = time.time() - time.monotonic() - before
     if abs(step) >= STEP:
-        return [Finding("steps", "warn", f"this machine's clock was set by {step:+.1f} s within {WATCHED:g} s: times in"
-                        " logs mislead, and a server here stamps every lease anew",
+        return [Finding("steps", "warn", f"this machine's clock was set by {step:+.1f} s within {in_seconds(WATCHED)}:"
+                        " times in logs mislead, and a server here stamps every lease anew",
                         "let one NTP daemon correct it slowly, and nothing else set it")]  # fmt: skip
-    return [Finding("steps", "ok", f"this machine's clock was not set within {WATCHED:g} s")]
+    return [Finding("steps", "ok", f"this machine's clock was not set within {in_seconds(WATCHED)}")]

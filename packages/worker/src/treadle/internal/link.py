@@ -10,6 +10,7 @@ import httpx
 from treadle.errors import NOT_NOW, ProblemError
 from treadle.ids import RunKey
 from treadle.transport.http import HttpChannel
+from treadle.wire.amounts import amount
 from treadle.wire.pages import MOST_OF_PAGE
 from treadle.worker.reports import Answer, ReportData
 from treadle.worker.uploads import Uploader
@@ -99,10 +100,8 @@ class RunLink:
             return _TAKEN
         body = {name: value for name, value in report.items() if name not in _NO_FIELDS}
         if kind == "stopped" and run.is_over_budget:
-            kind, body = (
-                "failed",
-                {"error": f"used {run.before + (run.usage or 0.0):g} of {run.budget:g}", "usage": run.usage},
-            )
+            used = amount(run.before + (run.usage or 0.0))
+            kind, body = "failed", {"error": f"used {used} of {amount(run.budget or 0.0)}", "usage": run.usage}
         try:
             await self.ask(run, "POST", f"{run.path}/{kind}", body or None)
         except NOT_NOW:

@@ -20,6 +20,7 @@ from treadle.outbox.handing import HandingOutcome, hand_over
 from treadle.outbox.rows import Row, check_table, note_outcomes, take
 from treadle.outbox.table import TABLE
 from treadle.transport.retries import QuietLog, delays
+from treadle.wire.amounts import amount
 
 log: logging.Logger = logging.getLogger("treadle.outbox")
 
@@ -86,7 +87,7 @@ class Relay:
         if not 1 <= batch <= MOST_ROWS:
             raise ValueError(f"batch is how many rows are taken at once, from 1 to {MOST_ROWS}, not {batch}")
         if not interval > 0:
-            raise ValueError(f"interval is the time between two looks in seconds, more than 0, not {interval:g}")
+            raise ValueError(f"interval is the time between two looks in seconds, more than 0, not {amount(interval)}")
         self._database = Database(database)
         self._client = client
         self._table = table

@@ -18,6 +18,7 @@ from treadle.tasks.outcomes import (
 from treadle.tasks.returned import Returned
 from treadle.tasks.verdicts import Verdicts, leaves_of
 from treadle.values import asked, clean, named, plain, said_by
+from treadle.wire.amounts import in_seconds
 from treadle.wire.status import Reason
 
 _FINAL = (
@@ -127,7 +128,7 @@ def timed_out(timeout: float, trace: str | None = None) -> Ending:
     ending: Ending = {
         "kind": "failed",
         "reason": Reason.TIMEOUT.value,
-        "error": f"the run took longer than its timeout of {timeout:g} s and was stopped",
+        "error": f"the run took longer than its timeout of {in_seconds(timeout)} and was stopped",
     }
     return ending if trace is None else ending | {"traceback": trace}
 

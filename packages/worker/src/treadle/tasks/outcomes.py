@@ -18,6 +18,7 @@ from typing import Any
 from treadle.client.options import duration
 from treadle.pickling import Picklable
 from treadle.values import brief
+from treadle.wire.amounts import in_seconds
 from treadle.wire.fields import TEN_YEARS
 
 
@@ -71,7 +72,7 @@ class Suspend(Picklable):
     """
 
     def __init__(self, step: str, occurrence: int, seconds: float, *, receives: bool) -> None:
-        super().__init__(f"the run ends, and goes on in {seconds:g} s at the latest")
+        super().__init__(f"the run ends, and goes on in {in_seconds(seconds)} at the latest")
         self.step = step
         self.occurrence = occurrence
         self.seconds = seconds

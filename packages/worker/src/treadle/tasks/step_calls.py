@@ -13,6 +13,7 @@ from typing import Any
 from treadle.errors import InvalidStep
 from treadle.tasks.returned import Returned
 from treadle.values import brief
+from treadle.wire.amounts import in_seconds
 from treadle.wire.fields import LONGEST_TEXT
 
 
@@ -73,13 +74,13 @@ async def _in_time(step: str, called: Awaitable[Any], timeout: float | None) -> 
         async with limit:
             return await called
     except TimeoutError as error:
-        if limit.expired():
+        if timeout is not None and limit.expired():
             raise TimeoutError(_late(step, timeout)) from error
         raise
 
 
-def _late(step: str, timeout: float | None) -> str:
-    return f"step {step!r} took longer than its timeout of {timeout:g} s"
+def _late(step: str, timeout: float) -> str:
+    return f"step {step!r} took longer than its timeout of {in_seconds(timeout)}"
 
 
 def _aside(call: Callable[[], Any], step: str, threads: "set[Future[Any]]") -> "Future[Any]":

@@ -21,6 +21,7 @@ from treadle.tasks.endings import meant
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
 from treadle.tasks.step_calls import check_function, name_of, returned, run
 from treadle.values import brief
+from treadle.wire.amounts import in_seconds
 from treadle.wire.fields import LONGEST_TEXT, TEN_YEARS
 from treadle.wire.steps import MOST_STEPS
 from treadle.wire.values import fault
@@ -280,7 +281,7 @@ class Steps:
         if kept is None:
             self._suspend(name, occurrence, length, receives=True)
         if kept.get("received_at") is None:
-            raise TimeoutError(f"no message {name!r} came within {length:g} s")
+            raise TimeoutError(f"no message {name!r} came within {in_seconds(length)}")
         return kept.get("result")
 
     def _suspend(self, name: str, occurrence: int, length: float, *, receives: bool) -> NoReturn:

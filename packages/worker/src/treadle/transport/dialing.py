@@ -22,6 +22,7 @@ from treadle.errors import (
 from treadle.transport.addresses import led_away, unreachable
 from treadle.transport.bearer import Way
 from treadle.transport.environment import authorities
+from treadle.wire.amounts import in_seconds
 from treadle.wire.frames import PROTOCOL
 from treadle.wire.problems import Problem
 
@@ -86,7 +87,7 @@ async def _dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[st
     except InvalidStatus as error:
         raise _refusal(url, error) from None
     except TimeoutError:
-        raise SocketRefused(f"{url} did not open a websocket within {OPENING:g} s", is_silent=True) from None
+        raise SocketRefused(f"{url} did not open a websocket within {in_seconds(OPENING)}", is_silent=True) from None
     except (ConnectionResetError, BrokenPipeError) as error:
         raise SocketRefused(f"{url} opens no websocket: {error}") from None
     except OSError as error:
@@ -98,7 +99,7 @@ async def _dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[st
         return ws, await _greet(ws, client)
     except TimeoutError:
         ws.transport.abort()
-        raise SocketRefused(f"{url} opened a websocket and did not greet within {OPENING:.0f} s") from None
+        raise SocketRefused(f"{url} opened a websocket and did not greet within {in_seconds(OPENING)}") from None
     except ConnectionClosed:
         raise close_error(ws) or _broken_off(url, ws) from None
     except BaseException:

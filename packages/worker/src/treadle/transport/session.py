@@ -32,6 +32,7 @@ from treadle.transport.dialing import MAX_FRAME, OPENING, close_error, dial, ite
 from treadle.transport.older_servers import is_older, without
 from treadle.transport.retries import QuietLog, delays
 from treadle.values import encoded
+from treadle.wire.amounts import in_seconds
 from treadle.wire.values import MOST_VALUES, has_too_many
 
 FULL_FRAME = 1024 * 1024
@@ -220,7 +221,7 @@ class Session:
             except ConnectionFailed as failed:
                 error = _better(error, failed)
             except TimeoutError:
-                late = f"{url} opened no session within {limit or OPENING:g} s"
+                late = f"{url} opened no session within {in_seconds(limit or OPENING)}"
                 error = _better(error, SocketRefused(late, is_silent=True))
             except (ProblemError, ProtocolMismatch) as refused:
                 refusal = refused

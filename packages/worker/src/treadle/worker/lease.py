@@ -10,6 +10,7 @@ from treadle.clock import monotonic
 from treadle.errors import TreadleError
 from treadle.ids import RunKey
 from treadle.transport.retries import QuietLog
+from treadle.wire.amounts import in_seconds
 from treadle.wire.runs import runs_without_cost
 from treadle.wire.workers import BUSY_BEAT_SECONDS, IDLE_BEAT_SECONDS
 
@@ -191,7 +192,7 @@ class Leases:
             async with asyncio.timeout(SILENCE):
                 answer = await self._beat(self.body(*only))
         except TimeoutError:
-            self._waits.say(f"no heartbeat: the server did not answer within {SILENCE:g} s", "trying again")
+            self._waits.say(f"no heartbeat: the server did not answer within {in_seconds(SILENCE)}", "trying again")
             self._on_silence()
             return False
         except TreadleError as error:

@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from treadle.client.limiting import limit_path
 from treadle.errors import TreadleError
+from treadle.wire.amounts import in_seconds
 from treadle.wire.limits import LimitItem
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from treadle.tasks.definition import Task
 
 log = logging.getLogger("treadle.worker")
+
+_Caps: TypeAlias = tuple[int | None, tuple[int, float, int] | None, str]
+"""What a limit allows: its concurrency, its rate as count, seconds and burst, and what it does when it is full."""
 
 
 async def warn_of_others(
@@ -33,28 +37,28 @@ async def _compare(
     except TreadleError as error:
         log.info("the limit %s can't be compared with what %s says: %s", limit.name, task.full_name, error)
         return
-    if said(known) != _wanted(limit):
+    if (allowed := _allowed(known)) != (wanted := _wanted(limit)):
         log.warning(
             "the limit %s of %s allows %s, and %s says %s: the first counts; `treadle limits set` changes it",
-            limit.name, task.job.room, said(known), task.full_name, _wanted(limit),
+            limit.name, task.job.room, _words(*allowed), task.full_name, _words(*wanted),
         )  # fmt: skip
 
 
-def said(known: LimitItem) -> str:
-    """Return in words what a limit allows."""
+def _allowed(known: LimitItem) -> _Caps:
     rate = None if known.rate is None else (known.rate.count, known.rate.seconds, known.rate.burst)
-    return _words(known.concurrency, rate, known.on_full)
+    return known.concurrency, rate, known.on_full
 
 
-def _wanted(limit: "Limit") -> str:
+def _wanted(limit: "Limit") -> _Caps:
     rate = None if limit.rate is None else (limit.rate[0], float(limit.rate[1]), limit.burst or limit.rate[0])
-    return _words(limit.concurrency, rate, limit.on_full or "wait")
+    return limit.concurrency, rate, limit.on_full or "wait"
 
 
 def _words(concurrency: int | None, rate: tuple[int, float, int] | None, on_full: str) -> str:
     parts = [] if concurrency is None else [f"{concurrency} at once"]
     if rate is not None:
-        parts.append("{} in {:g} s, {} together".format(*rate))
+        count, seconds, burst = rate
+        parts.append(f"{count} in {in_seconds(seconds)}, {burst} together")
     if on_full != "wait":
         parts.append(f"{on_full} when it is full")
     return " and ".join(parts)

@@ -24,6 +24,7 @@ from treadle.tasks import endings
 from treadle.tasks.registrations import registration
 from treadle.transport.retries import QuietLog, delays
 from treadle.values import brief
+from treadle.wire.amounts import in_seconds
 from treadle.wire.log_lines import bound
 from treadle.worker.connector import Connector
 from treadle.worker.credentials import Credentials
@@ -244,7 +245,7 @@ class WorkerRun:
             async with asyncio.timeout(patience):
                 await self._leases.beat()
         except TimeoutError:
-            log.warning("the server did not answer within %g s: the worker ends without it", patience)
+            log.warning("the server did not answer within %s: the worker ends without it", in_seconds(patience))
             self._reconnect()
             return False
         return True

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from treadle.wire.amounts import amount
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.runs import LogLine
 from treadle.wire.status import REPORTABLE, Outcome, Reason, Status
@@ -182,7 +183,8 @@ def _at(line: LogLine, now: datetime) -> datetime:
 
 
 def _fail_over_budget(work: UnitOfWork, task: Task) -> None:
-    ending = Ending(Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, f"used {task.usage:g} of {task.budget:g}")
+    used = f"used {amount(task.usage or 0.0)} of {amount(task.budget or 0.0)}"
+    ending = Ending(Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, used)
     until = task.taken_until
     run = life.fail(task, ending, work.now, work.draw)
     work.add_run(task, run, code_ended=False)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from treadle.wire.amounts import in_seconds
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Outcome, Reason, Status, WorkerState
 from treadle_server.domain import life
@@ -99,15 +100,15 @@ class ExpireLeases:
             return Reason.CLAIM_EXPIRED, DISCONNECTED
         is_claimed = task.status is Status.CLAIMED
         if is_claimed and not task.is_internal and self._is_past(now, task.claimed_at, task.start_timeout):
-            return Reason.START_TIMEOUT, f"not started within {task.start_timeout:g} s of the claim"
+            return Reason.START_TIMEOUT, f"not started within {in_seconds(task.start_timeout)} of the claim"
         # The worker enforces its timeout itself; the server follows when the worker does not.
-        limit = None if task.timeout is None else task.timeout + self.grace
-        if not is_claimed and self._is_past(now, task.started_at, limit):
-            return Reason.TIMEOUT, f"ran longer than its timeout of {task.timeout:g} s"
+        timeout = task.timeout
+        if not is_claimed and timeout is not None and self._is_past(now, task.started_at, timeout + self.grace):
+            return Reason.TIMEOUT, f"ran longer than its timeout of {in_seconds(timeout)}"
         return None
 
-    def _is_past(self, now: datetime, since: datetime | None, limit: float | None) -> bool:
-        if since is None or limit is None:
+    def _is_past(self, now: datetime, since: datetime | None, limit: float) -> bool:
+        if since is None:
             return False
         if self.stamped_at is not None and not self.stamped_at <= since <= now:
             # The clock jumped or nobody was there since: what it shows says nothing of how long the run has had.

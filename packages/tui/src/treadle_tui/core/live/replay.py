@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from treadle.errors import ConnectionFailed, error_for, problem_named
+from treadle.wire.amounts import amount
 from treadle_tui.core.live.feed import Event, Lost, Opened, Pushed
 from treadle_tui.core.live.recording import Past, Recording, View
 from treadle_tui.core.state.clock import Clock, SystemClock
@@ -84,7 +85,7 @@ class Player:
     def run_at(self, speed: float) -> None:
         """Go on at another speed. Raises `ReplayError` beyond the bounds."""
         if not SPEEDS[0] <= speed <= SPEEDS[1]:
-            raise ReplayError(f"a recording plays {SPEEDS[0]} to {SPEEDS[1]:.0f} times as fast, not {speed:g}")
+            raise ReplayError(f"a recording plays {SPEEDS[0]} to {SPEEDS[1]:.0f} times as fast, not {amount(speed)}")
         self._stand_at(self.position)
         self.speed = speed
         self._moved.set()

@@ -1,0 +1,22 @@
+"""Numbers and lengths of time are told as they were set, and not in powers of ten."""
+
+import pytest
+
+from treadle.wire.amounts import amount, in_seconds
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(0.1 + 0.2, "0.3"), (1_500_001, "1500001"), (1_500_001.5, "1500001.5"), (3e11, "300000000000"), (1e15, "1e+15")],
+)
+def test_a_number_is_told_as_it_was_set(number: float, told: str) -> None:
+    assert amount(number) == told
+
+
+def test_a_length_of_time_is_told_in_seconds() -> None:
+    assert [in_seconds(each) for each in (60, 1.5, 2_592_000, 2_592_000.5)] == [
+        "60 s",
+        "1.5 s",
+        "2592000 s",
+        "2592000.5 s",
+    ]
