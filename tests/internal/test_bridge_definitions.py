@@ -16,6 +16,7 @@ from treadle.internal import InternalRegistry
 from treadle.settings import InvalidSetting
 from treadle_server.app import create_app
 from treadle_server.errors import InvalidCategory, ValidationFailed
+from treadle_server.internal.executors import load
 from treadle_server.settings import Settings
 
 named_broker = PaperBroker()
@@ -99,6 +100,37 @@ def test_a_name_of_no_registry_is_refused_before_anything_is_made(named: str, sa
         create_app(Settings(data_dir=tmp_path / "data", internal=named))
 
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("says", "raises", "said"),
+    [
+        ("import os\nos.nothing", AttributeError, "nothing"),
+        ("raise ValueError('concurrency is 0')", ValueError, "concurrency is 0"),
+        ("import no_such_module", ModuleNotFoundError, "no_such_module"),
+        ("import sys\nsys.exit(3)", ValidationFailed, "^internal: own_jobs called sys.exit.*SystemExit: 3"),
+    ],
+)
+def test_what_a_module_raises_itself_is_told_as_it_is(
+    says: str, raises: type[Exception], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told as a wrong name of the registry; one that called sys.exit ended the server without a word."""
+    (tmp_path / "own_jobs.py").write_text(says)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(raises, match=said):
+        load("own_jobs:registry")
+
+
+def test_a_server_finds_what_is_installed_from_a_directory_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended with a traceback."""
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+
+    with pytest.raises(ValidationFailed, match="has no 'nothing'"):
+        load("tests.internal.jobs:nothing")
 
 
 def test_what_is_no_registry_is_refused_in_code_too(tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
 """What the server asks of those who run `@internal` tasks; `treadle.internal.InternalRegistry` is one."""
 
-import os
-import pkgutil
-import sys
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Protocol
 
 from starlette.types import ASGIApp
 
+from treadle.wire.modules import NotImported, imported
 from treadle_server.errors import ValidationFailed
 
 
@@ -51,31 +50,26 @@ _MEMBERS = ("concurrency", "is_local", "jobs", "open", "dispatch", "nudge", "clo
 def load(named: str) -> Executors:
     """Return the executors that `module:name` stands for; the module may lie in the current directory.
 
-    Raises `ValidationFailed` when there is no such module or name in it, or it is something else, or taskiq is missing.
+    Raises `ValidationFailed` when there is no such module or name in it, it ends the process, it is something else, or
+    taskiq is missing. What the module raises itself is its author's to see.
     """
-    here = os.getcwd()  # noqa: PTH109 - what goes into sys.path is text
-    if here not in sys.path:
-        sys.path.insert(0, here)
     module, colon, name = named.partition(":")
     if not (module and colon and name):
         raise ValidationFailed(f"internal: {named!r} is not of the form module:registry, for example app.jobs:registry")
     try:
-        found = pkgutil.resolve_name(named)
-    except ModuleNotFoundError as error:
-        # One that the module itself imports is its author's to see, with the whole traceback.
-        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
-            raise ValidationFailed(f"internal: there is no module {module!r}, neither here nor installed") from None
-        raise
+        found: Any = imported(module)
+    except NotImported as error:
+        raise ValidationFailed(f"internal: {error}") from None
     except ImportError as error:
         if getattr(error.__cause__, "name", None) != "taskiq":
             raise
         raise ValidationFailed(
             "internal: tasks of the room @internal need taskiq: pip install 'treadle-server[internal]'"
         ) from None
+    try:
+        found = attrgetter(name)(found)
     except AttributeError:
         raise ValidationFailed(f"internal: the module {module} has no {name!r}: name its InternalRegistry") from None
-    except ValueError:
-        raise ValidationFailed(f"internal: {named!r} is no name of Python's: write module:registry") from None
     return check(found, named)
 
 

@@ -1,16 +1,13 @@
 """`treadle worker MODULE`: serves the tasks of a module until it is told to end."""
 
 import gc
-import importlib
 import logging
-import os
-import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from treadle.cli.show import say
+from treadle.wire.modules import ExitedAtImport, NotImported, imported
 
 if TYPE_CHECKING:
     from treadle.tasks.definition import Task
@@ -76,38 +73,19 @@ def _named(names: list[str]) -> str:
 
 
 def load(names: tuple[str, ...]) -> "list[Task[..., Any]]":
-    """Import modules and return their tasks; raises `click.UsageError` when there is no such module, or no task."""
+    """Import modules and return their tasks; raises `click.UsageError` when there is no such module, or no task.
+
+    Raises `click.ClickException` for one that ends its process when it is imported.
+    """
     from treadle.tasks.registry import collect
 
-    # One that was removed has no module: those that are installed are found.
-    with suppress(FileNotFoundError):
-        here = os.getcwd()  # noqa: PTH109 - what goes into sys.path is text
-        if here not in sys.path:
-            sys.path.insert(0, here)
-    modules = [_import(name) for name in names]
+    try:
+        modules = [imported(name) for name in names]
+    except ExitedAtImport as error:
+        raise click.ClickException(str(error)) from None
+    except NotImported as error:
+        raise click.UsageError(str(error)) from None
     tasks = collect(modules)
     if not tasks:
         raise click.UsageError(f"{', '.join(names)} has no task: decorate a function with @task at its top level")
     return tasks
-
-
-def _import(name: str) -> Any:
-    module = name
-    if name.endswith(".py"):
-        # As a shell completes it; a package is its folder, and would be imported a second time as a module in it.
-        module = name.removeprefix("./").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise click.UsageError(f"{name!r} is no module's name: write it as in `import`, for example examples.hello")
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        # One that the module itself imports is its author's to see, with the whole traceback.
-        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
-            raise click.UsageError(f"there is no module {module!r} here or among the installed ones") from None
-        raise
-    except SystemExit as error:
-        # As the end of a script does without `if __name__ == "__main__"`; the worker would go without a word.
-        raise click.ClickException(
-            f"{module} called sys.exit when it was imported (SystemExit: {error.code}): put what it does as a script"
-            " under `if __name__ == '__main__':`"
-        ) from None
