@@ -51,11 +51,19 @@ def made(schedule: Any, *, name: str = "tidy", **options: Any) -> Any:
         (lambda: Every(5, options=Options(delay=3)), "delay: not of a schedule"),
         (lambda: Every(5, options=Options(deadline=SOMEDAY)), "in seconds from the tick"),
         (lambda: Cron("* * * * *", deadline=0), "more than 0"),
+        (lambda: Cron("* * * * *", "Mars"), "tz='Mars' of a schedule is no time zone that this machine knows"),
+        (lambda: Cron("* * * * *", "../etc/passwd"), "is no time zone that this machine knows"),
     ],
 )
 def test_what_can_not_be_a_schedule_is_an_error_at_import_t1(make: Any, said: str) -> None:
     with pytest.raises(errors.DefinitionError, match=said):
         make()
+
+
+def test_a_machine_without_time_zones_leaves_them_to_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zoneinfo.available_timezones", set)
+
+    assert Cron("* * * * *", "Mars").tz == "Mars"
 
 
 def test_a_registration_says_the_same_for_the_same_code_and_something_else_for_another() -> None:

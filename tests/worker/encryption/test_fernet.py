@@ -65,6 +65,13 @@ def test_no_key_at_all_is_refused() -> None:
         FernetCodec([])
 
 
+@pytest.mark.parametrize("keys", [5, None])
+def test_what_holds_no_keys_is_refused(keys: object) -> None:
+    """None is what `os.environ.get` gives of a variable that is not set."""
+    with pytest.raises(InvalidSetting, match=f"text, bytes or several of them, not {type(keys).__name__}"):
+        FernetCodec(keys)  # type: ignore[arg-type]
+
+
 def test_a_codec_shows_none_of_its_keys() -> None:
     key = new_key()
 

@@ -25,6 +25,8 @@ class FernetCodec:
 
     def __init__(self, keys: str | bytes | Iterable[str | bytes]) -> None:
         fernet = _fernet()
+        if not isinstance(keys, Iterable):
+            raise _invalid(f"encryption keys are a text, bytes or several of them, not {type(keys).__name__}")
         given = [keys] if isinstance(keys, str | bytes) else list(keys)
         made = []
         for number, key in enumerate(given, start=1):

@@ -54,7 +54,7 @@ class _ScheduleFields:
         raise NotImplementedError
 
     def _check(self) -> None:
-        """Raise `DefinitionError` for what every server refuses; which zones there are, only that one knows."""
+        """Raise `DefinitionError` for what every server refuses."""
         said = {**self.timing(), **template(self.options, self.deadline)}
         try:
             SchedulePut.model_validate({"job": "any", "jitter": float(seconds(self.jitter) or 0), **said})
@@ -72,8 +72,8 @@ class _ScheduleFields:
 class Cron(_ScheduleFields):
     """Ticks by a cron expression in the time zone `tz`: five fields, or six with the second first.
 
-    The server knows the expressions and the zones, and refuses what is none when the worker starts. Raises
-    `DefinitionError` for another number of fields, and for a `tz` that is no name.
+    The server knows the expressions, and refuses what is none when the worker starts. Raises `DefinitionError` for
+    another number of fields, and for a `tz` that this machine's time zones, where it has any, do not hold.
     """
 
     expression: str
@@ -89,10 +89,28 @@ class Cron(_ScheduleFields):
                 " with the second first"
             )
         self._check()
+        if not _may_be_zone(self.tz):
+            raise DefinitionError(
+                f"tz={self.tz!r} of a schedule is no time zone that this machine knows: write one as Europe/Berlin, or"
+                " UTC; one that is newer than its time zones comes with `pip install -U tzdata`"
+            )
 
     def timing(self) -> dict[str, Any]:
         """Return when, as it goes over the wire."""
         return {"cron": self.expression, "zone": self.tz}
+
+
+def _may_be_zone(name: str) -> bool:
+    """Return whether a time zone is known, or none is at all: Windows and slim containers have none by themselves."""
+    if name == "UTC":
+        return True
+    from zoneinfo import ZoneInfo, available_timezones
+
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return not available_timezones()
+    return True
 
 
 @dataclass(frozen=True)
