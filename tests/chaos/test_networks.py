@@ -64,7 +64,7 @@ async def test_workers_that_start_against_broken_networks_wait_say_so_and_come_u
                 await wire.restore()
 
             for worker in workers:
-                await _seen(worker, lambda w=worker: "is open for 1 jobs" in _said(w))  # type: ignore[misc]
+                await _seen(worker, lambda w=worker: "is open for 1 job" in _said(w))  # type: ignore[misc]
             handles = await client.submit_many([burdens.burden.bind(n) for n in range(20)])
             assert [await handle.result(timeout=30) for handle in handles] == list(range(20))
         for worker in workers:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.wire.amounts import amount, in_seconds
+from treadle.wire.amounts import amount, counted, in_seconds
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,7 @@ def test_a_length_of_time_is_told_in_seconds() -> None:
         "2592000 s",
         "2592000.5 s",
     ]
+
+
+def test_one_is_told_as_one() -> None:
+    assert [counted(n, "run") for n in (0, 1, 3_000)] == ["0 runs", "1 run", "3,000 runs"]

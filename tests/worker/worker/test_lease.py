@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import turns, until
 from treadle.clock import monotonic
 from treadle.worker import lease
 from treadle.worker.lease import Leases, abort_margin, stop_margin
@@ -59,3 +60,28 @@ def test_a_cancel_outranks_a_pause_and_nothing_else_changes_the_first_reason() -
         leases.stop_runs([REF], why)
 
     assert held.stop == "cancel"
+
+
+async def test_a_worker_that_is_not_open_sends_no_heartbeat_and_says_nothing_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Why it isn't open was told already: it said beside that that it had no heartbeat, before its first connection."""
+    beats: list[bool] = []
+    online = asyncio.Event()
+
+    async def beat(_: dict[str, Any]) -> dict[str, Any]:
+        beats.append(online.is_set())
+        return {}
+
+    leases = Leases(beat)
+    leases.beat_now()
+    beating = asyncio.create_task(leases.run(online))
+    await turns(20)
+    assert beats == []
+
+    online.set()
+    await until(lambda: beats, pause=0)
+
+    assert beats[0]
+    assert caplog.records == []
+    beating.cancel()

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from treadle.filters import ordered
+from treadle.wire.amounts import counted
 from treadle.wire.filters import TaskFilter
 from treadle.wire.status import WAITING, Status
-from treadle_tui.core.draw.format import counted
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.failures import FailureRow
 from treadle_tui.core.state.model import Dirty

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from treadle import filters
+from treadle.wire.amounts import counted
 from treadle.wire.frames import LOGGED_TASKS, Window
-from treadle_tui.core.draw.format import counted
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.logs import LogRow, newest_first

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from treadle_tui.core.draw.format import counted, total
+from treadle.wire.amounts import counted
+from treadle_tui.core.draw.format import total
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.targets import TargetRow

@@ -8,7 +8,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from treadle_tui.core.draw.format import counted, short_id
+from treadle.wire.amounts import counted
+from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.verbs.plan import Plan

@@ -6,8 +6,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
+from treadle.wire.amounts import counted
 from treadle.wire.status import Status
-from treadle_tui.core.draw.format import counted, short_id
+from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
 from treadle_tui.core.verbs.plan import Outcome, Report

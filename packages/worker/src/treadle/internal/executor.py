@@ -160,7 +160,9 @@ class Executor:
                     resources=resources,
                     step_link=self._link,
                 )
-                loops = [group.create_task(work) for work in (self._reporter.run(), self._leases.run())]
+                loops = [
+                    group.create_task(work) for work in (self._reporter.run(), self._leases.run(self._reporter.online))
+                ]
                 self._reporter.online.set()
                 watchdog = Watchdog(self._leases) if self._is_alone else None
                 if watchdog is not None:

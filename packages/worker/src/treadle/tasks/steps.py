@@ -21,7 +21,7 @@ from treadle.tasks.endings import meant
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
 from treadle.tasks.step_calls import check_function, name_of, returned, run
 from treadle.values import brief
-from treadle.wire.amounts import in_seconds
+from treadle.wire.amounts import counted, in_seconds
 from treadle.wire.fields import LONGEST_TEXT, TEN_YEARS
 from treadle.wire.steps import MOST_STEPS
 from treadle.wire.values import fault
@@ -335,6 +335,6 @@ def finished(work: Coroutine[Any, Any, Any]) -> Any:
 
 def unasked(number: int, first: str | None = None) -> StepMismatch:
     """Return what is said of code that has completed without asking for so many steps that its task keeps."""
-    kept = "1 step" if number == 1 else f"{number:,} steps"
+    kept = counted(number, "step")
     which = f"{kept} that the task keeps" if first is None else f"{first}, which the task keeps"
     return StepMismatch(f"the code completed without asking for {which}: was it changed? {_WHAT_TO_DO}")

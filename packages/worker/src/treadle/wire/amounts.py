@@ -1,4 +1,4 @@
-"""How messages tell a number that somebody has set, and a length of time: as it is, and not rounded to six digits."""
+"""How messages tell numbers that somebody has set, lengths of time and counts: as they are, not in powers of ten."""
 
 
 def amount(number: float) -> str:
@@ -9,3 +9,8 @@ def amount(number: float) -> str:
 def in_seconds(seconds: float) -> str:
     """Return a length of time: `2592000 s`, `1.5 s`."""
     return f"{amount(seconds)} s"
+
+
+def counted(count: int, word: str) -> str:
+    """Return `1 task`, `3,000 tasks`."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -20,6 +20,7 @@ from treadle.ids import new_worker_id
 from treadle.transport.bearer import Refusals
 from treadle.transport.retries import QuietLog, delays
 from treadle.transport.session import Session
+from treadle.wire.amounts import counted
 from treadle.worker.link import CLAIM_WAIT, Claims, HttpLink, Link, Poll, SocketLink
 from treadle.worker.reports import AT_ONCE
 
@@ -284,7 +285,7 @@ class Connector:
         self._online.set()
         self._runner.start_waiting()
         self._config.names.compare(answer.get("jobs", ()))
-        log.info("worker %s is open for %d jobs", self.worker_id, len(self._config.tasks))
+        log.info("worker %s is open for %s", self.worker_id, counted(len(self._config.tasks), "job"))
         self._on_open(self.worker_id)
 
     def _opening(self) -> dict[str, Any]:

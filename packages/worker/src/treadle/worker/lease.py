@@ -170,8 +170,11 @@ class Leases:
         """Send a heartbeat at the next turn, not at the next interval."""
         self._now.set()
 
-    async def run(self) -> None:
-        """Beat for ever: at the pace with a run, as often as the server says without; ends by cancellation only."""
+    async def run(self, online: asyncio.Event) -> None:
+        """Beat for ever: at the pace with a run, as often as the server says without; ends by cancellation only.
+
+        While the worker is not `online` it waits: why it isn't is told where that is known.
+        """
         while True:
             left = self.last_beat + self.idle_beat - monotonic()
             # One that was not answered is tried again at the pace.
@@ -182,6 +185,7 @@ class Leases:
             except TimeoutError:
                 if not self.held and monotonic() - self.last_beat < self.idle_beat:
                     continue
+            await online.wait()
             self._now.clear()
             await self.beat()
 

@@ -11,6 +11,7 @@ from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError
 from treadle.ids import RunKey, new_id
 from treadle.transport.retries import QuietLog, delays
 from treadle.transport.session import Session
+from treadle.wire.amounts import counted
 from treadle.wire.pages import MOST_OF_PAGE
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class HttpLink:
             if (run["task_id"], run["run_id"]) not in held
         ]
         if strange:
-            log.info("%d claims whose answer was lost are handed back", len(strange))
+            log.info("%s whose answer was lost: handed back", counted(len(strange), "claim"))
             await self.give_back(strange)
 
     async def claim(self, count: int, *, wait: float = CLAIM_WAIT) -> list[dict[str, Any]]:

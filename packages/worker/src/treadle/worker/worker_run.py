@@ -24,7 +24,7 @@ from treadle.tasks import endings
 from treadle.tasks.registrations import registration
 from treadle.transport.retries import QuietLog, delays
 from treadle.values import brief
-from treadle.wire.amounts import in_seconds
+from treadle.wire.amounts import counted, in_seconds
 from treadle.wire.log_lines import bound
 from treadle.worker.connector import Connector
 from treadle.worker.credentials import Credentials
@@ -183,7 +183,7 @@ class WorkerRun:
         self._fallback.start()
         self._keep(self._connector.run(self._runner))
         self._keep(self._reporter.run())
-        self._beating = self._keep(self._leases.run())
+        self._beating = self._keep(self._leases.run(self._reporter.online))
         self._has_begun = True
 
     def _spawn(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
@@ -226,7 +226,8 @@ class WorkerRun:
         is_heard = not self._reporter.online.is_set() or await self._tell_draining(_patience(grace))
         self._runner.return_waiting()
         if not await self._let_end(over - monotonic()):
-            log.warning("%d runs have not ended, and are stopped and handed back", len(self._runner.running))
+            runs = counted(len(self._runner.running), "run")
+            log.warning("%s did not end in time: stopped, and handed back", runs)
             self._stop_runs()
             await self._runner.idle(LAST_CODE)
             self._runner.abandon()

@@ -69,11 +69,6 @@ def total(value: int, *, capped: bool) -> str:
     return f"{value:,}" + ("+" if capped else "")
 
 
-def counted(count: int, word: str) -> str:
-    """Return `1 task`, `3,000 tasks`."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
-
-
 def rate(per_second: float) -> str:
     """Return a rate per second with one decimal, without decimals from 1,000 on."""
     return f"{per_second:.1f}" if abs(per_second) < 999.95 else number(per_second, cells=6)

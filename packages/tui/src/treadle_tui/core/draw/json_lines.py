@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from treadle.wire.amounts import counted
 from treadle_tui.core.draw.documents import LONGEST, MOST_FOUND, MOST_SEARCHED, Found
-from treadle_tui.core.draw.format import counted
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
 

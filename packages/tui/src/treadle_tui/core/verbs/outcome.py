@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from treadle.wire.amounts import counted
 from treadle.wire.bulk import BulkResult
 from treadle.wire.status import WAITING, Status
 from treadle.wire.transitions import ADMITS, LEADS_TO
-from treadle_tui.core.draw.format import counted, short_id
+from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.action import PAST, Verb

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from treadle.wire.amounts import counted
 from treadle.wire.status import LEASED
 from treadle.wire.transitions import ADMITS
-from treadle_tui.core.draw.format import counted
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import LinkState
 from treadle_tui.core.verbs.action import Verb

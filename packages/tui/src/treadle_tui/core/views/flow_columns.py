@@ -1,9 +1,10 @@
 """The columns of a flow's tree, and the words over and beneath it."""
 
+from treadle.wire.amounts import counted
 from treadle.wire.flows import FlowView
 from treadle.wire.status import TERMINAL, Status
 from treadle_tui.core.draw.columns import CellContext, Column
-from treadle_tui.core.draw.format import bar, counted, lasted, number, short_id
+from treadle_tui.core.draw.format import bar, lasted, number, short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, joined
 from treadle_tui.core.state.flow import FlowLines, FlowRow

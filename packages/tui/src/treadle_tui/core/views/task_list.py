@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
+from treadle.wire.amounts import counted
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import CellContext
-from treadle_tui.core.draw.format import counted, task_state, total
+from treadle_tui.core.draw.format import task_state, total
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.marks import Marks, TaskRef
 from treadle_tui.core.state.model import Model
