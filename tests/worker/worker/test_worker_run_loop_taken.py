@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 PROGRAM = Path(__file__).with_name("taking.py")
+EMBEDDING = PROGRAM.with_name("embedding.py")
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,19 @@ def test_code_that_takes_the_loop_ends_its_worker_which_says_so(
     )
     assert "the server refuses the worker" not in done.stdout + done.stderr
     assert done.stdout.count("code in the worker's event loop cancelled") == (name != "stops") + (name == "cancels")
+
+
+@pytest.mark.parametrize("how", ["left", "cancelled"])
+def test_a_worker_whose_programs_loop_ends_says_so_and_blames_no_code(treadle_server: Any, how: str) -> None:
+    """It was said that code had cancelled the worker, and of each run, with a traceback, that it had failed."""
+    done = subprocess.run(
+        [sys.executable, EMBEDDING, treadle_server.url, treadle_server.token, how],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stdout.count("WARNING the worker is cancelled with everything in its event loop, as asyncio.run") == 1
+    assert "ERROR" not in done.stdout
+    assert done.stderr == ""

@@ -94,8 +94,14 @@ class Caller:
         self._room = Room(self._children)
         self.stuck = 0
         """Runs whose code goes on although their failure was told: each keeps its slot."""
-        self.is_ending = False
+        self._worker = asyncio.current_task()
+        self.is_closed = False
         """Whether the worker ends, and cancels what still runs."""
+
+    @property
+    def _is_ending(self) -> bool:
+        """Whether what is cancelled is the worker: by itself, or with everything in its event loop."""
+        return self.is_closed or (self._worker is not None and self._worker.cancelling() > 0)
 
     async def close(self) -> None:
         """End the child processes."""
@@ -191,7 +197,7 @@ class Caller:
         try:
             result = await chained(self._middleware, context, innermost)()
         except asyncio.CancelledError as cancelled:
-            if self.is_ending and held.stop is None and this.cancelling():
+            if self._is_ending and held.stop is None and this.cancelling():
                 raise
             if held.stop is not None:
                 this.uncancel()
@@ -234,7 +240,7 @@ class Caller:
             check_steps(held.claim, context)
             ending = endings.completed(result, task.signature.returns)
         except asyncio.CancelledError as cancelled:
-            if self.is_ending and held.stop is None and code.cancelling():
+            if self._is_ending and held.stop is None and code.cancelling():
                 # Not the run but the whole worker is being cancelled; before that the code cancels itself.
                 raise
             ending, error = endings.raised(cancelled), cancelled

@@ -152,7 +152,7 @@ class Runner:
 
     async def close(self, timeout: float) -> bool:  # noqa: ASYNC109 - the answer says whether it was enough
         """End the child processes and cancel what still runs; return whether all of it ended in time."""
-        self._caller.is_ending = True
+        self._caller.is_closed = True
         for code in self._running.values():
             code.cancel()
         await self._caller.close()

@@ -157,6 +157,9 @@ class Worker:
 
         A worker that has ended may run again, in another loop too.
         """
+        await self._run(is_alone=False)
+
+    async def _run(self, *, is_alone: bool) -> None:
         from treadle.worker.worker_run import WorkerRun
 
         check_may_begin()
@@ -166,7 +169,7 @@ class Worker:
                 self.config.names.check(task)
                 # What can't be described is told here, and not to each connection anew.
                 task.registration(self.config.settings)
-            run = WorkerRun(self.config, self._stops, on_open=self._opened)
+            run = WorkerRun(self.config, self._stops, on_open=self._opened, is_alone=is_alone)
             self._hurry, self._taken = run.hurry, run.taken
             await run.work()
         finally:
@@ -195,7 +198,7 @@ class Worker:
 
     async def _run_with_signals(self) -> None:
         with ended_by(self.stop):
-            await self.run_async()
+            await self._run(is_alone=True)
 
 
 def _check_keys(tasks: Iterable[Task[..., Any]], sealer: Sealer) -> None:

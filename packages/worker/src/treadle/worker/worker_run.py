@@ -58,12 +58,23 @@ LAST_CODE = 5.0
 CANCELLED = "cancelled the worker's own tasks, which asyncio.all_tasks() names too"
 """How code has taken the worker's loop; or it has stopped it."""
 
+WITH_THE_LOOP = (
+    "the worker is cancelled with everything in its event loop, as asyncio.run does at its end: what ran is missed when"
+    " its leases end. Call stop() and await run_async() before"
+)
+
 
 class WorkerRun:
-    """A worker at work. `stops` ends it; `on_open` is told its id each time the server has taken it."""
+    """A worker at work. `stops` ends it; `on_open` is told its id each time the server has taken it.
 
-    def __init__(self, config: "WorkerConfig", stops: asyncio.Event, *, on_open: Callable[[str], None]) -> None:
+    With `is_alone` its event loop is its own, and not that of a program which ends when it likes.
+    """
+
+    def __init__(
+        self, config: "WorkerConfig", stops: asyncio.Event, *, on_open: Callable[[str], None], is_alone: bool
+    ) -> None:
         self._config = config
+        self._is_alone = is_alone
         self._stops = stops
         self._on_open = on_open
         self._uploader = Uploader(config.urls, config.token)
@@ -95,9 +106,13 @@ class WorkerRun:
         """Whether there are schedules that the server has not been told yet."""
         self._runner: Runner
         self._helper: Client
+        self._task: asyncio.Task[object]
 
     async def work(self) -> None:
         """Work until `stops` is set, then drain; raises what the server refused the worker for."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
         of = bound(worker=lambda: self._connector.worker_id)
         with of, captured(wanted=self._config.settings.capture_output):
             await self._work()
@@ -117,6 +132,8 @@ class WorkerRun:
                 await self._stops.wait()
                 await self._drain(self._config.drain_grace)
             except asyncio.CancelledError:
+                if self._beating.cancelling() and not self._is_alone:
+                    log.warning(WITH_THE_LOOP)
                 await _to_its_end(self._drain(0))
                 raise
             finally:
@@ -199,7 +216,9 @@ class WorkerRun:
         return task
 
     def _look_at(self, task: asyncio.Task[object]) -> None:
-        if task.cancelled() and not self._is_ending and self._fatal is None:
+        if not task.cancelled() or self._is_ending or self._fatal is not None:
+            return
+        if self._is_alone or not self._task.cancelling():
             log.error("%s", self.taken(CANCELLED))
             self._stops.set()
 
@@ -363,6 +382,8 @@ async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
     while not ending.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait({ending})
+    if ending.cancelled():
+        log.warning(WITH_THE_LOOP)
     ending.result()
 
 
