@@ -3,14 +3,16 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from pydantic import BaseModel, SecretStr
 
 from tests.worker.conftest import Working
 from tests.worker.oddities import mixes, mixes_in_process, mixes_in_step, mixes_in_thread
-from treadle import Client, SyncClient, Task
+from treadle import Client, Context, Pause, SyncClient, Task
 from treadle.errors import BadValue
+from treadle.tasks.endings import raised
 from treadle.tasks.returned import Returned
 
 
@@ -35,9 +37,37 @@ def test_bytes_that_would_be_read_as_a_text_or_a_text_as_bytes_are_refused(annot
         Returned(annotation).write(value, "result")
 
 
+class Account(BaseModel):
+    user: str
+    password: SecretStr
+
+
+ANN = Account(user="ann", password=SecretStr("hush"))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"), [(SecretStr, SecretStr("hush")), (Account, ANN), (list[Account], [ANN]), (Any, ANN)]
+)
+def test_a_secret_is_refused_and_not_kept_as_asterisks(annotation: Any, value: Any) -> None:
+    with pytest.raises(BadValue, match="has a secret, which is written as asterisks: give a str") as told:
+        Returned(annotation).write(value, "step 'login'")
+
+    assert "hush" not in str(told.value)
+
+
+def test_a_secret_is_no_checkpoint() -> None:
+    paused = raised(Pause(checkpoint=ANN))
+
+    assert (paused["reason"], paused["error"][:23]) == ("internal-error", "checkpoint has a secret")
+    with pytest.raises(BadValue, match="checkpoint has a secret"):
+        Context({"id": "x", "run_id": 0, "payload": {}}, cast("Any", None)).save({"ann": ANN})
+
+
 @pytest.mark.parametrize(
     ("annotation", "value"),
     [
+        (str, "**********"),
+        (Account, Account(user="**********", password=SecretStr(""))),
         (str | bytes, "test"),
         (bytes | str, b"hi"),
         (bytes | str, "a text"),

@@ -138,11 +138,13 @@ class Context:
 
         `await ctx.save(…)` in async code; in threads and processes the call itself returns when it is stored. Raises
         `StaleRun` when the run is no longer this worker's: stop then. Raises `BadValue` for what can't be kept (a NUL
-        character, NaN, what is no JSON …), which names the place, and fails the run unless it is caught.
+        character, NaN, a `SecretStr`, what is no JSON …), which names the place, and fails the run unless it is caught.
         """
+        from treadle.tasks.rereading import check_no_secret
         from treadle.values import plain
 
         data = plain(checkpoint, "checkpoint")
+        check_no_secret(checkpoint, data, "checkpoint")
         self._checkpoint = data
         return self._port.save(data)
 

@@ -15,6 +15,7 @@ from treadle.tasks.outcomes import (
     Suspend,
     TaskOutcome,
 )
+from treadle.tasks.rereading import check_no_secret
 from treadle.tasks.returned import Returned
 from treadle.tasks.verdicts import Verdicts, leaves_of
 from treadle.values import asked, clean, named, plain, said_by
@@ -112,10 +113,14 @@ def _suspended(error: BaseException) -> Ending | None:
 
 def _paused(message: str, checkpoint: Any) -> Ending:
     ending = {"kind": "paused", "detail": message}
+    if checkpoint is None:
+        return ending
     try:
-        return ending if checkpoint is None else ending | {"checkpoint": plain(checkpoint, "checkpoint")}
+        data = plain(checkpoint, "checkpoint")
+        check_no_secret(checkpoint, data, "checkpoint")
     except BadValue as error:
         return spoilt(str(error))
+    return ending | {"checkpoint": data}
 
 
 def malformed(explanation: str) -> Ending:

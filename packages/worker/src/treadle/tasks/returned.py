@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic_core import to_json
 
 from treadle.errors import BadValue
-from treadle.tasks.rereading import bytes_in, is_sure, takes_both
+from treadle.tasks.rereading import bytes_in, check_no_secret, is_sure, takes_both
 from treadle.values import asked, brief, plain
 
 _BYTES = ConfigDict(val_json_bytes="base64")
@@ -16,20 +16,24 @@ _BYTES = ConfigDict(val_json_bytes="base64")
 class Returned:
     """The results of a function that is annotated so."""
 
-    __slots__ = ("_annotation", "_reads", "_takes_both")
+    __slots__ = ("_annotation", "_is_sure", "_reads", "_takes_both")
 
     def __init__(self, annotation: Any = Any) -> None:
         self._annotation = annotation
         self._reads: TypeAdapter[list[Any]] | None = None
-        self._takes_both: bool | None = False if is_sure(annotation) else None
+        self._is_sure = is_sure(annotation)
+        self._takes_both: bool | None = False if self._is_sure else None
         """Whether it takes bytes or something else in one place; None until it is asked."""
 
     def write(self, value: Any, name: str) -> Any:
         """Return a result as plain JSON data. Raises `BadValue`, which names the place within `name`.
 
-        So it does for bytes that would be read again as a text, and for a text that would be read as bytes.
+        So it does for bytes that would be read again as a text, for a text that would be read as bytes, and for a
+        secret, of which nothing would be kept.
         """
         data = plain(value, name)
+        if not self._is_sure or isinstance(value, BaseModel):
+            check_no_secret(value, data, name)
         if self._takes_both is None:
             self._takes_both = takes_both(self._reader().core_schema)
         if self._takes_both and bytes_in(value) != bytes_in(self.read(data)):

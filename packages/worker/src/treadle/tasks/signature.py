@@ -27,9 +27,6 @@ _CONTEXT = "treadle.tasks.context.Context"
 _CONTEXT_SPELLINGS = frozenset({"Context", "treadle.Context", "context.Context", _CONTEXT})
 
 
-_MASK = b'"**********"'
-"""What pydantic writes in place of a secret."""
-
 _CANT = "can't be called so"
 
 
@@ -159,7 +156,7 @@ class Signature:
         written by, a secret is written as asterisks, and bytes are written as a text.
         """
         written = to_json(dumped)
-        if _MASK in written and (name := secret_of(model)) is not None:
+        if (name := secret_of(model, written)) is not None:
             raise InvalidArguments(
                 f"{self.name} {_CANT}: {name} has a secret, which is written as asterisks: take a str, and"
                 " @task(encrypted=True) where the server must not read it, or its name alone and look it up"
