@@ -130,7 +130,7 @@ def test_a_server_finds_what_is_installed_from_a_directory_that_was_removed(
     tmp_path.rmdir()
 
     with pytest.raises(ValidationFailed, match="has no 'nothing'"):
-        load("tests.internal.jobs:nothing")
+        load("treadle.errors:nothing")
 
 
 def test_what_is_no_registry_is_refused_in_code_too(tmp_path: Path) -> None:
