@@ -2,7 +2,7 @@
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import task, uuid
-from tests.tui.stage import staged, typed
+from tests.tui.stage import slow, staged, typed
 
 
 async def test_6_all_that_match_are_marked_and_unmarked(server: MockServer, clock: FrozenClock) -> None:
@@ -11,6 +11,30 @@ async def test_6_all_that_match_are_marked_and_unmarked(server: MockServer, cloc
         assert "829 marked" in stage.text()
         assert stage.asked("freeze")[-1]["order"] == "position"
         await stage.press("asterisk")
+        assert "marked" not in stage.text()
+
+
+async def test_6_all_that_match_are_marked_though_the_filter_moves_on_before_the_server_names_them(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await typed(stage, "filter created:<30d")
+        async with slow(stage):
+            await stage.press("asterisk")
+            await stage.pass_time(11)
+
+        assert "829 marked" in stage.text()
+
+
+async def test_6_what_was_named_of_a_list_that_was_left_is_not_marked_in_the_next(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("2")
+        async with slow(stage):
+            await stage.press("asterisk")
+            stage.app.carry_out("filter", "status:pending")
+
         assert "marked" not in stage.text()
 
 

@@ -44,7 +44,7 @@ class Main(BaseScreen):
     class Frozen(Message):
         """The server named all tasks that a filter means."""
 
-        wanted: TaskFilter
+        asked: tuple[str, str | None]
         frozen: bulk.Frozen
 
     def __init__(self, ctx: ScreenContext) -> None:
@@ -230,7 +230,7 @@ class Main(BaseScreen):
     def act_mark_all(self) -> None:
         """Mark every task that the filter means, or none; those that are not loaded the server names."""
         if not self._list.mark_loaded():
-            self.open_after(self._freeze(self.ctx.query.filter), group="mark")
+            self.open_after(self._freeze(), group="mark")
         self._redraw_tasks()
 
     @property
@@ -238,17 +238,18 @@ class Main(BaseScreen):
         """The marked tasks, as they were seen last."""
         return self._list.marks
 
-    async def _freeze(self, wanted: TaskFilter) -> None:
+    async def _freeze(self) -> None:
+        asked = self.ctx.query.asked
         try:
-            frozen = await self.requests.freeze(wanted, self.ctx.query.order)
+            frozen = await self.requests.freeze(self.ctx.query.filter, self.ctx.query.order)
         except FAILURES as error:
             self.post_message(self.Told(failed("mark all", str(error))))
         else:
-            self.post_message(self.Frozen(wanted, frozen))
+            self.post_message(self.Frozen(asked, frozen))
 
     def on_main_frozen(self, event: Frozen) -> None:
         """Mark what the server named, if the list still is the one that was meant."""
-        if event.wanted != self.ctx.query.filter:
+        if event.asked != self.ctx.query.asked:
             return
         self._list.marks.add(event.frozen.items)
         if event.frozen.is_capped:

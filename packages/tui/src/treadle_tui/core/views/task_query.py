@@ -113,6 +113,11 @@ class TaskQuery:
             return self._window.filter
         return self._window.filter.model_copy(update={"room": self._room})
 
+    @property
+    def asked(self) -> tuple[str, str | None]:
+        """What the list is asked for, in the reader's words: the same while a filter moves on with the time."""
+        return self.text, self.job
+
     def _names_job(self) -> bool:
         return self._filter.job is not None or self._filter.worker is not None
 
