@@ -24,7 +24,7 @@ def test_c10_artifacts_are_listed_and_saved_under_their_names(shop: Shop, comman
 
     assert [line.split()[:4] for line in told.splitlines()[1:]] == [
         ["data.bin", "0", "1.5", "MB"],
-        ["report/index.html", "0", "8", "bytes"],
+        ["report/index.html", "0", "8", "B"],
     ]
     assert "2 saved" in saved
     assert (tmp_path / "report/index.html").read_bytes() == b"<p>hello"

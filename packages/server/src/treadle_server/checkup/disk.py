@@ -4,12 +4,13 @@ import os
 from pathlib import Path
 
 from treadle.wire.findings import Finding, Seen
+from treadle.wire.sizes import amount
 
-MIB = 1024**2
-TOO_LITTLE = 100 * MIB
+MB = 1000**2
+TOO_LITTLE = 100 * MB
 """Free bytes below which it is as good as full: SQLite's log alone may take 16 MiB, and submits come at once."""
 
-LITTLE = 1024 * MIB
+LITTLE = 1024 * MB
 """Free bytes below which it is soon full."""
 
 FEW_FILES = 1000
@@ -56,12 +57,3 @@ def is_elsewhere(path: Path, directory: Path) -> bool:
 _ROOM = "make room, or let ended tasks go sooner (TREADLE_RETENTION_…, treadle prune)"
 
 _ROOM_NOW = "make room: to remove tasks needs some as well, and leaves a database's file as large as it is"
-
-
-def amount(count: float) -> str:
-    """Return a number of bytes in its largest unit."""
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TB"

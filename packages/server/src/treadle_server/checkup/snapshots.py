@@ -5,12 +5,13 @@ from pathlib import Path
 from sqlalchemy import Connection, text
 
 from treadle.wire.findings import Finding, Seen
-from treadle_server.checkup.disk import MIB, amount
+from treadle.wire.sizes import amount
+from treadle_server.checkup.disk import MB
 
 LONG = 600
 """Seconds of a transaction after which it holds up what vacuum would clear away: queues grow by dead rows."""
 
-LARGE_LOG = 256 * MIB
+LARGE_LOG = 256 * MB
 """Bytes of SQLite's log: it is written back every 16 MiB, unless a reader still needs what it had before."""
 
 

@@ -10,12 +10,12 @@ import click
 from treadle.cli.show import age, as_json, ask, print_json, print_table, say, writing
 from treadle.cli.which import full_id
 from treadle.errors import ArtifactNotFound
+from treadle.wire.sizes import amount
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
     from treadle.wire.artifacts import ArtifactItem
 
-UNITS = ("bytes", "KB", "MB", "GB")
 
 _OF_THE_NAME = {errno.EEXIST, errno.EILSEQ, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR}
 """What a file system has against a name, which harms no other: one artifact may be `a` and another `a/b`."""
@@ -107,12 +107,4 @@ def _place(directory: Path, name: str) -> Path:
 
 def _row(item: "ArtifactItem") -> tuple[object, ...]:
     expires = None if item.expires_at is None else age(item.expires_at)
-    return (item.name, item.run_id, _size(item.size), item.content_type, age(item.created_at), expires)
-
-
-def _size(number: float) -> str:
-    """Return a size in its largest unit."""
-    unit = 0
-    while number >= 1000 and unit < len(UNITS) - 1:
-        number, unit = number / 1000, unit + 1
-    return f"{number:.0f} {UNITS[unit]}" if unit == 0 or number >= 10 else f"{number:.1f} {UNITS[unit]}"
+    return (item.name, item.run_id, amount(item.size), item.content_type, age(item.created_at), expires)

@@ -1,11 +1,10 @@
 """A task's artifacts, as the rail lists them beneath its runs."""
 
 from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.sizes import amount
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean, fit
 from treadle_tui.core.state.detail import TaskDetail
-
-UNITS = ("B", "kB", "MB", "GB", "TB")
 
 SIZE = 8
 """Cells of a size; it ends where the times of the rail end."""
@@ -24,12 +23,8 @@ def _line(item: ArtifactItem, glyphs: Glyphs, cells: int, *, names_run: bool) ->
     name = (Span(clean(item.name, limit=1000, ascii_only=glyphs.ascii_only)),)
     run = (Span(f"  run {item.run_id}", "dim"),) if names_run else ()
     room = max(8, cells - SIZE - 1 - sum(len(span.text) for span in run))
-    return (Span(f"{size(item.size):>{SIZE}} ", "dim"), *fit(name, room, keep_end=True, ellipsis=glyphs.ellipsis), *run)
-
-
-def size(number: float) -> str:
-    """Return a size in its largest unit: `812 B`, `4.1 kB`, `200 MB`."""
-    unit = 0
-    while number >= 999.5 and unit < len(UNITS) - 1:
-        number, unit = number / 1000, unit + 1
-    return f"{number:.0f} {UNITS[unit]}" if unit == 0 or number >= 9.95 else f"{number:.1f} {UNITS[unit]}"
+    return (
+        Span(f"{amount(item.size):>{SIZE}} ", "dim"),
+        *fit(name, room, keep_end=True, ellipsis=glyphs.ellipsis),
+        *run,
+    )
