@@ -72,6 +72,21 @@ async def test_something_is_looked_for_in_a_sheet_and_found_where_it_is_folded_a
         assert "2 Tasks" in stage.text()
 
 
+async def test_an_empty_sheet_has_no_lines_to_be_counted(server: MockServer, clock: FrozenClock) -> None:
+    server.tasks = dict([next(iter(server.tasks.items()))])
+    next(iter(server.tasks.values())).update(error=None, checkpoint=None)
+
+    async with staged(server, clock) as stage:
+        await opened(stage)
+        for _ in range(8):
+            await stage.press("tab")
+            if "No checkpoint" in stage.text():
+                break
+
+        assert "No checkpoint" in stage.text()
+        assert "lines 1-1" not in stage.text()
+
+
 async def test_what_is_not_there_is_said_not_to_be(server: MockServer, clock: FrozenClock) -> None:
     only(server, storied_task(server))
 

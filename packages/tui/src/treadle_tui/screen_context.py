@@ -85,6 +85,7 @@ class ScreenContext:
             worker_name=self.model.worker_name,
             wait=self.model.seconds_to_start,
             span=self.model.span,
+            open_key=self.keymap.cap("open"),
             known=self.model.link.live,
         )
 

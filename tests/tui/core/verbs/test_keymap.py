@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.tui.happenings import a_storied_task_with_much_in_it
 from tests.tui.mock import FrozenClock, MockServer
-from tests.tui.stage import dashboard, settle
+from tests.tui.stage import dashboard, lose_highlighted, settle, staged, typed
 from treadle_tui.core.setup.app_state import AppState
 from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME
 from treadle_tui.core.verbs.keymap import KeymapError, read_keymap
@@ -49,3 +50,50 @@ async def test_a_keymap_changes_what_keys_do_and_what_is_said_of_them(server: Mo
         assert "Help" not in type(app.screen).__name__
         await pilot.press("f1")
         assert type(app.screen).__name__ == "Help"
+
+
+OWN = AppState(
+    keymap=read_keymap({"open": "f2", "back": "f3", "filter": "f4", "queues": "f5", "follow": "f6", "fold": "f7"})
+)
+
+
+async def test_no_hint_names_a_key_that_the_reader_has_given_away(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock, app_state=OWN) as stage:
+        await stage.press("3")
+        assert "f2 its tasks  f3 back" in stage.text()
+        await stage.press("5")
+        assert "f2 opens the last task" in stage.text()
+        await stage.press("7")
+        assert "f2 shows the tasks" in stage.text()
+        await stage.press("8")
+        assert "f2 folds the keys" in stage.text()
+        await stage.press("exclamation_mark")
+        assert "f2 goes there" in stage.text()
+        for screen in ("targets", "schedules", "limits", "failures"):
+            await typed(stage, screen)
+            await stage.press("f4", *"tag:a=nobody", "enter")
+            assert "Press f3 to see all, f4 to change the filter." in stage.text(), screen
+        await typed(stage, "filter status:cancelled")
+        assert "Press f3 to see all of the queue, f4 to change the filter." in stage.text()
+        await stage.press("f3")
+        await lose_highlighted(stage, server)
+        assert "no longer here: f2 shows it" in stage.text()
+        await stage.press("f6", "p")
+        assert "press f6 to stay with this task" in stage.text()
+
+
+async def test_a_payload_names_the_key_that_shows_more_of_it(server: MockServer, clock: FrozenClock) -> None:
+    a_storied_task_with_much_in_it(server)
+
+    async with staged(server, clock, app_state=OWN) as stage:
+        await stage.press("2", "f2", *["shift+tab"] * 3, *["down"] * 6, "f7", "f7", "G", "up", "up")
+
+        assert "more: f7 shows the next" in stage.text()
+
+
+async def test_where_nothing_is_the_readers_own_keys_lead_on(clock: FrozenClock) -> None:
+    async with staged(MockServer(clock), clock, app_state=OWN) as stage:
+        await stage.press("7")
+        assert "Press f5 for the queues." in stage.text()
+        await stage.press("exclamation_mark")
+        assert "Press f5 for the queues." in stage.text()

@@ -28,7 +28,7 @@ class Attention(ListScreen[Alert]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return no_alerts(self.ctx.model, self.ctx.glyphs)
+        return no_alerts(self.ctx.model, self.ctx.glyphs, self.ctx.keymap)
 
     def update_rows(self) -> None:
         """Show what there is."""
@@ -38,7 +38,7 @@ class Attention(ListScreen[Alert]):
         count = f"  {len(found):,}, {bad:,} bad" if found else ""
         self.grid.set_titles(
             self.ctx.aged((Span("! Attention", "title"), Span(count, "dim")), *ALERT_TOPICS),
-            (Span(f"enter goes there  {self.ctx.keymap.cap('dismiss')} dismiss", "dim"),),
+            (Span(f"{self.ctx.keymap.cap('open')} goes there  {self.ctx.keymap.cap('dismiss')} dismiss", "dim"),),
         )
 
     def copied(self) -> str | None:

@@ -15,7 +15,7 @@ _WHERE = {
     "queues": "the queues' pane (1)",
     "tasks": "the tasks' pane (2)",
     "workers": "the workers' pane (3)",
-    "detail": "a task's screen (enter)",
+    "detail": "a task's screen",
     "flow": "a flow's screen (T)",
 }
 

@@ -57,7 +57,7 @@ class Detail(BaseScreen, MessageActions):
         self._switcher = ContentSwitcher(*self._readers.values(), initial="sheet-payload", id="switcher")
         self._search = Search()
         self._notice = StyledText(id="notice-line")
-        self._sheets = Sheets(ctx.glyphs)
+        self._sheets = Sheets(ctx.glyphs, ctx.keymap.cap("fold"))
         self._active = "payload"
         self._chose_sheet = False
 
@@ -266,7 +266,8 @@ class Detail(BaseScreen, MessageActions):
 def _waiting(ctx: ScreenContext) -> str:
     if not ctx.model.task.ready:
         return coming(ctx.model)
-    return "There is no such task: it was pruned, or the id is of another server. Press esc to go back."
+    back = ctx.keymap.cap("back")
+    return f"There is no such task: it was pruned, or the id is of another server. Press {back} to go back."
 
 
 def _first_sheet(task: TaskItem) -> str:

@@ -144,6 +144,7 @@ class EditorActions(AskingScreen):
                 # With the task as it is now: it may have been changed, or have started, since.
                 self.open_after(self._begin_edit(task.id), group="editor", elsewhere=True)
             else:
-                self.tell(Report(f"not saved; e on {short_id(task.id)} brings back what you wrote", ok=False))
+                edit = self.ctx.keymap.cap("edit")
+                self.tell(Report(f"not saved; {edit} on {short_id(task.id)} brings back what you wrote", ok=False))
 
         self.app.push_screen(Question(title, problems, EDIT_AGAIN), answered)

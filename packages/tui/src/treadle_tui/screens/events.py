@@ -31,7 +31,7 @@ class Events(FollowingScreen[EventRow]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return no_events(self.ctx.model, self.filter_text, self.ctx.glyphs)
+        return no_events(self.ctx.model, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     # The stream.
 

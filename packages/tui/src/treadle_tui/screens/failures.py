@@ -27,7 +27,7 @@ class Failures(ListScreen[FailureRow]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return no_failures(self.ctx.model, self.filter_text, self.ctx.glyphs)
+        return no_failures(self.ctx.model, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def update_rows(self) -> None:
         """Show the groups that the filter means."""
@@ -45,7 +45,7 @@ class Failures(ListScreen[FailureRow]):
     def _foot(self) -> str:
         retry, cancel, settle = (self.ctx.keymap.cap(name) for name in ("resume", "cancel", "resolve"))
         verbs = "" if self.ctx.executor.only_looks else f"; {retry}, {cancel} and {settle} mean all of the group"
-        return f"enter shows the tasks{verbs}"
+        return f"{self.ctx.keymap.cap('open')} shows the tasks{verbs}"
 
     def copied(self) -> str | None:
         """Return what finds the group's tasks."""

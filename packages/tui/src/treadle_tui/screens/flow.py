@@ -48,7 +48,7 @@ class Flow(ListScreen[FlowRow]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return no_flow(self.ctx.model, self._refusal)
+        return no_flow(self.ctx.model, self._refusal, self.ctx.keymap)
 
     # The tree.
 

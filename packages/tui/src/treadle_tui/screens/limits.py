@@ -29,7 +29,7 @@ class Limits(ListScreen[LimitRow]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return no_limits(self.ctx.model, self.filter_text, self.ctx.glyphs)
+        return no_limits(self.ctx.model, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def on_mount(self) -> None:
         """Watch them."""
@@ -54,7 +54,7 @@ class Limits(ListScreen[LimitRow]):
         counts = f"  {len(limits):,}{of_all}, {full:,} full, {waiting_words} task{'' if waiting == 1 else 's'} waiting"
         self.grid.set_titles(
             self.ctx.aged((Span("8 Limits", "title"), Span(counts, "dim")), "limits"),
-            (Span("enter folds the keys", "dim"),),
+            (Span(f"{self.ctx.keymap.cap('open')} folds the keys", "dim"),),
         )
 
     def copied(self) -> str | None:

@@ -37,7 +37,7 @@ class Logs(FollowingScreen[LogRow]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return no_logs(self.ctx.model, self.filter_text)
+        return no_logs(self.ctx.model, self.filter_text, self.ctx.keymap)
 
     def make_filter_line(self) -> FilterLine:
         """Return a line that takes a text, which is looked for in the lines."""

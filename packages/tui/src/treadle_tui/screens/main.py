@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -56,9 +57,8 @@ class Main(BaseScreen):
         self._is_wide = False
         """Whether queues have their whole names."""
         self._queues: Pane[QueueRow] = Pane(queue_columns(), ctx.cell_context, empty=lambda: no_queues(ctx.model))
-        self._list = TaskList(
-            ctx.model, ctx.query, ctx.keymap, ctx.cell_context, lambda: no_tasks(ctx.model, ctx.query, ctx.glyphs)
-        )
+        empty = partial(no_tasks, ctx.model, ctx.query, ctx.glyphs, ctx.keymap)
+        self._list = TaskList(ctx.model, ctx.query, ctx.keymap, ctx.cell_context, empty)
         self._queue_grid = QueueGrid(self._queues, id="queues")
         self._task_grid = TaskGrid(self._list.pane, id="tasks")
         self._filter_line = FilterLine(ctx.filter_words())

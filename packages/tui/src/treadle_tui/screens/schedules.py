@@ -24,7 +24,7 @@ class Schedules(ListScreen[ScheduleRow]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return no_schedules(self.ctx.model, self.filter_text, self.ctx.glyphs)
+        return no_schedules(self.ctx.model, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def update_rows(self) -> None:
         """Show the schedules that the filter means."""
@@ -38,7 +38,7 @@ class Schedules(ListScreen[ScheduleRow]):
         counts = f"  {len(rows):,}{of_all}, {states.count('paused'):,} paused, {states.count('late'):,} late"
         self.grid.set_titles(
             self.ctx.aged((Span("5 Schedules", "title"), Span(counts, "dim")), "schedules"),
-            (Span("enter opens the last task", "dim"),),
+            (Span(f"{self.ctx.keymap.cap('open')} opens the last task", "dim"),),
         )
 
     def copied(self) -> str | None:

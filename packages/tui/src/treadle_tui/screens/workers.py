@@ -36,7 +36,7 @@ class Workers(ListScreen[WorkerRow]):
         counts = f"  {serving} of {len(ordered):,} serve"
         self.grid.set_titles(
             self.ctx.aged((Span("3 Workers", "title"), Span(counts, "dim")), "workers"),
-            (Span("enter its tasks  esc back", "dim"),),
+            (Span(f"{self.ctx.keymap.cap('open')} its tasks  {self.ctx.keymap.cap('back')} back", "dim"),),
         )
 
     def offers(self, action: Action) -> bool:

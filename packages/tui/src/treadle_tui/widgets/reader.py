@@ -135,10 +135,10 @@ class Reader(Toned, can_focus=True):
 
     @property
     def where(self) -> str:
-        """Which lines are visible, in words."""
+        """Which lines are visible, in words; nothing of a single one, which may say that there is none."""
         first, last = self._viewport.visible(self._document, self.size.width, self.size.height)
         count = len(self._document)
-        return f"lines {first + 1:,}-{last + 1:,} of {count:,}" if count else ""
+        return f"lines {first + 1:,}-{last + 1:,} of {count:,}" if count > 1 else ""
 
     # Drawing.
 

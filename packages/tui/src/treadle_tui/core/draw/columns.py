@@ -30,6 +30,8 @@ class CellContext:
     """In how many seconds a pending task is likely to start; None when nobody can tell."""
     span: ChartSpan = USUAL
     """Over how long charts go."""
+    open_key: str = "enter"
+    """What opens the row."""
     known: bool = True
     """Whether the server is there to say how it is; else what stands in the cells is how it was at `now`."""
 

@@ -42,9 +42,11 @@ class _Line(NamedTuple):
 class JsonLines:
     """A JSON value whose containers are folded and unfolded line by line."""
 
-    def __init__(self, value: Any, glyphs: Glyphs) -> None:
+    def __init__(self, value: Any, glyphs: Glyphs, key: str = "enter") -> None:
+        """`key` is what shows more of what is folded away."""
         self._value = value
         self._glyphs = glyphs
+        self._key = key
         self._shown: dict[Path, int] = {}
         """Of each unfolded container: how many members are shown."""
         self._unfold_some()
@@ -150,7 +152,7 @@ class JsonLines:
             case "close":
                 return (Span(right, "faint"),)
             case "more":
-                return (Span(f"{line.value:,} more: enter shows the next {min(PORTION, line.value):,}", "dim"),)
+                return (Span(f"{line.value:,} more: {self._key} shows the next {min(PORTION, line.value):,}", "dim"),)
             case "folded":
                 word = "key" if isinstance(line.value, dict) else "item"
                 count = _members(line.value)

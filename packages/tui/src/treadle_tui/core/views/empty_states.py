@@ -4,11 +4,12 @@ from shlex import quote
 from typing import Any
 
 from treadle.wire.status import Status
-from treadle_tui.core.draw.glyphs import UNICODE, Glyphs
+from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.events import EventLog
 from treadle_tui.core.state.model import Model
 from treadle_tui.core.state.tables import Table
+from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.views.task_query import TaskQuery
 
 
@@ -23,21 +24,23 @@ def _type(text: str) -> Spans:
 WAITING = "Waiting for the server."
 
 
-def _unseen(
-    rows: str, source: Table[Any] | EventLog, filter_text: str = "", glyphs: Glyphs = UNICODE, *, shows: str = "shows"
-) -> list[Spans]:
+def _unseen(rows: str, source: Table[Any] | EventLog, *, shows: str = "shows") -> list[Spans]:
     """Return why no row is shown although there may be some; nothing where there is none."""
     if source.refusal is not None:
         return [_say(f"The server {shows} no {rows}: {clean(source.refusal)}")]
     if not source.ready:
         return [_say(WAITING)]
-    if filter_text:
-        text = clean(filter_text, ascii_only=glyphs.ascii_only)
-        return [
-            _say(f"No {rows.removesuffix('s')} matches {text}"),
-            _say("Press esc to see all, / to change the filter."),
-        ]
     return []
+
+
+def _unmatched(row: str, filter_text: str, glyphs: Glyphs, keymap: Keymap, *, every: str = "all") -> list[Spans]:
+    """Return that a filter means no row; nothing without a filter."""
+    if not filter_text:
+        return []
+    return [
+        _say(f"No {row} matches {clean(filter_text, ascii_only=glyphs.ascii_only)}"),
+        _say(f"Press {keymap.cap('back')} to see {every}, {keymap.cap('filter')} to change the filter."),
+    ]
 
 
 def no_queues(model: Model) -> list[Spans]:
@@ -54,7 +57,7 @@ def coming(model: Model) -> str:
     return "Loading." if model.link.live else WAITING
 
 
-def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs) -> list[Spans]:
+def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
     """Return the words for when no task is shown."""
     table = model.tasks
     if table.refusal is not None:
@@ -63,32 +66,29 @@ def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs) -> list[Spans]:
         return [_say("The tasks of the highlighted queue will be here.")]
     if not table.ready:
         return [_say(coming(model))]
-    if query.text:
-        return [
-            _say(f"No task matches {clean(query.text, ascii_only=glyphs.ascii_only)}"),
-            _say("Press esc to see all of the queue, / to change the filter."),
-        ]
+    if unmatched := _unmatched("task", query.text, glyphs, keymap, every="all of the queue"):
+        return unmatched
     job = clean(query.job or "", ascii_only=glyphs.ascii_only)
     return [_say("This queue has no tasks. Put one in:"), _type(f"treadle submit {quote(job)} '{{}}'")]
 
 
-def no_logs(model: Model, text: str) -> list[Spans]:
+def no_logs(model: Model, text: str, keymap: Keymap) -> list[Spans]:
     """Return the words for when no line is shown."""
     if model.logs.refusal is not None:
         return [_say(f"The server shows no logs: {clean(model.logs.refusal, limit=200)}")]
     if not model.logs.ready:
         return [_say(coming(model))]
     if text:
-        return [_say(f"No line has {clean(text)} in it. Press esc to see all of them.")]
+        return [_say(f"No line has {clean(text)} in it. Press {keymap.cap('back')} to see all of them.")]
     return [_say("Nothing logged. Write ctx.log(...) in a task.")]
 
 
-def no_flow(model: Model, refusal: str | None) -> list[Spans]:
+def no_flow(model: Model, refusal: str | None, keymap: Keymap) -> list[Spans]:
     """Return the words for when no flow is shown."""
     if refusal is not None:
         return [
             _say(f"The server shows no such flow: {refusal}"),
-            _say("Press esc to go back; see which there are:"),
+            _say(f"Press {keymap.cap('back')} to go back; see which there are:"),
             _type("treadle flows"),
         ]
     return [_say(coming(model))]
@@ -102,39 +102,55 @@ def no_workers(model: Model) -> list[Spans]:
     ]
 
 
-def no_targets(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
+def no_targets(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
     """Return the words for when no target is held or waited for."""
-    return _unseen("targets", model.targets, filter_text, glyphs) or [
-        _say("No target is held, and no task waits for one. Tasks of one target run one at a time, in order:"),
-        _type("treadle submit @global:tasks:shoot '{}' --target cam-1"),
-    ]
+    return (
+        _unseen("targets", model.targets)
+        or _unmatched("target", filter_text, glyphs, keymap)
+        or [
+            _say("No target is held, and no task waits for one. Tasks of one target run one at a time, in order:"),
+            _type("treadle submit @global:tasks:shoot '{}' --target cam-1"),
+        ]
+    )
 
 
-def no_schedules(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
+def no_schedules(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
     """Return the words for when there is no schedule."""
-    return _unseen("schedules", model.schedules, filter_text, glyphs) or [
-        _say("No schedule. Let a task be put in again and again, here or in code by @task(schedule=…):"),
-        _type("treadle schedules set nightly @global:tasks:clean --cron '0 3 * * *'"),
-    ]
+    return (
+        _unseen("schedules", model.schedules)
+        or _unmatched("schedule", filter_text, glyphs, keymap)
+        or [
+            _say("No schedule. Let a task be put in again and again, here or in code by @task(schedule=…):"),
+            _type("treadle schedules set nightly @global:tasks:clean --cron '0 3 * * *'"),
+        ]
+    )
 
 
-def no_limits(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
+def no_limits(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
     """Return the words for when there is no limit."""
-    return _unseen("limits", model.limits, filter_text, glyphs) or [
-        _say("No limit. Cap tasks over all workers, here or in code by @task(limits=[...]):"),
-        _type("treadle limits set openai --concurrency 5 --rate 100/60"),
-    ]
+    return (
+        _unseen("limits", model.limits)
+        or _unmatched("limit", filter_text, glyphs, keymap)
+        or [
+            _say("No limit. Cap tasks over all workers, here or in code by @task(limits=[...]):"),
+            _type("treadle limits set openai --concurrency 5 --rate 100/60"),
+        ]
+    )
 
 
-def no_failures(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
+def no_failures(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
     """Return the words for when nothing has failed."""
-    return _unseen("failures", model.failures, filter_text, glyphs) or [
-        _say(f"{glyphs.task[Status.COMPLETED]} Nothing has failed."),
-        _say("Press 1 for the queues."),
-    ]
+    return (
+        _unseen("failures", model.failures)
+        or _unmatched("failure", filter_text, glyphs, keymap)
+        or [
+            _say(f"{glyphs.task[Status.COMPLETED]} Nothing has failed."),
+            _say(f"Press {keymap.cap('queues')} for the queues."),
+        ]
+    )
 
 
-def no_alerts(model: Model, glyphs: Glyphs) -> list[Spans]:
+def no_alerts(model: Model, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
     """Return the words for when nothing wants a look."""
     if not model.link.live:
         return [_say("Not known without a connection.")]
@@ -143,13 +159,17 @@ def no_alerts(model: Model, glyphs: Glyphs) -> list[Spans]:
     return [
         _say(f"{glyphs.task[Status.COMPLETED]} Nothing needs you."),
         _say("Starved queues, failures, late and lost workers, held targets, late schedules, stuck tasks: here."),
-        _say("Press 1 for the queues."),
+        _say(f"Press {keymap.cap('queues')} for the queues."),
     ]
 
 
-def no_events(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
+def no_events(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
     """Return the words for when no event has come."""
-    return _unseen("events", model.events, filter_text, glyphs, shows="tells") or [
-        _say("Nothing has happened since you came. Let something happen:"),
-        _type("treadle demo"),
-    ]
+    return (
+        _unseen("events", model.events, shows="tells")
+        or _unmatched("event", filter_text, glyphs, keymap)
+        or [
+            _say("Nothing has happened since you came. Let something happen:"),
+            _type("treadle demo"),
+        ]
+    )

@@ -98,9 +98,8 @@ class Pane(Generic[Row]):
         if self.rows.tombstone is not None and self.rows.is_cursor(index):
             # Its name is still right; everything else is what it was before it left.
             spans = line([placed for placed in self._placed(width) if placed.column.names], row, context)
-            words = joined(
-                [spans, self._fate(row, context), (Span("no longer here: enter shows it", "dim"),)], gap=" " * GAP
-            )
+            told = (Span(f"no longer here: {context.open_key} shows it", "dim"),)
+            words = joined([spans, self._fate(row, context), told], gap=" " * GAP)
             return fit((gutter, *words), width, ellipsis=context.glyphs.ellipsis)
         return fit((gutter, *line(self._placed(width), row, context)), width, ellipsis=context.glyphs.ellipsis)
 

@@ -23,8 +23,10 @@ LEVEL_TONES: dict[str, Tone] = {"debug": "faint", "info": "dim", "warning": "war
 class Sheets:
     """Writes a task's sheets, and each again only when what it shows has changed."""
 
-    def __init__(self, glyphs: Glyphs) -> None:
+    def __init__(self, glyphs: Glyphs, fold_key: str = "enter") -> None:
+        """`fold_key` is what shows more of what is folded away."""
         self._glyphs = glyphs
+        self._fold_key = fold_key
         self._written: dict[str, tuple[Any, Document]] = {}
 
     def write(self, detail: TaskDetail) -> dict[str, Document]:
@@ -55,7 +57,7 @@ class Sheets:
             return [(Span(f" {ENCRYPTED}", "dim"),), (Span(f" {_HOW}", "dim"),)]
         if value is None or value == {}:
             return [(Span(f" {none}", "dim"),)]
-        return JsonLines(value, self._glyphs)
+        return JsonLines(value, self._glyphs, self._fold_key)
 
     def _errors(self, detail: TaskDetail) -> Document:
         """Return what every run that failed left, the last one first."""

@@ -13,7 +13,7 @@ from treadle_tui.core.draw.text import Span, Spans, clean
 ORDERS: tuple[Order, ...] = ("position", "newest", "oldest", "updated")
 """The orders of the task list, first the usual one."""
 
-LARGE = "large: enter shows it"
+LARGE = "large: {} shows it"
 """Stands for a payload that lists leave out."""
 
 
@@ -97,7 +97,7 @@ def _payload(task: TaskItem, context: CellContext) -> Spans:
         first = next(iter(task.error.strip().splitlines()), "")
         return (Span(clean(first, limit=300, ascii_only=context.glyphs.ascii_only), "bad"),)
     if task.left_out is not None and "payload" in task.left_out:
-        return (Span(LARGE, "faint"),)
+        return (Span(LARGE.format(context.open_key), "faint"),)
     if seal_of(task.payload) is not None:
         return (Span(ENCRYPTED, "dim"),)
     return (Span(one_line(task.payload, context.glyphs, limit=300), "dim"),)

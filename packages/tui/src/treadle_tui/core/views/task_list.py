@@ -153,7 +153,10 @@ class TaskList:
     def unsafe(self) -> Refusal | None:
         """Return why no verb may act on the highlighted row: while it follows, it is another one any moment."""
         if self.follows and not self.marks:
-            return Refusal("the highlight follows the first row: press F to stay with this task, then again")
+            return Refusal(
+                f"the highlight follows the first row: press {self._keymap.cap('follow')} to stay with this task,"
+                " then again"
+            )
         return None
 
     # What the frame says.
