@@ -10,7 +10,8 @@ from textual.screen import ModalScreen
 import treadle_tui.screens
 import treadle_tui.widgets
 from tests.tui.mock import FrozenClock, MockServer
-from tests.tui.stage import staged
+from tests.tui.scene import task
+from tests.tui.stage import Stage, staged
 
 DIALOGS = {
     "Confirm": (("2", "space", "space", "c"), ["y yes", "n esc no"]),
@@ -63,3 +64,54 @@ def test_every_dialog_is_looked_at_here() -> None:
     }
 
     assert dialogs == {name.split(",")[0] for name in DIALOGS}
+
+
+@pytest.mark.parametrize(
+    ("status", "named"),
+    [
+        ("pending", {"cancel", "pause", "edit", "send"}),
+        ("running", {"cancel", "pause", "send"}),
+        ("paused", {"cancel", "resume", "edit", "send"}),
+        ("completed", {"resume", "edit"}),
+        ("cancelled", {"resume", "edit"}),
+        ("failed", {"resume", "edit"}),
+    ],
+)
+async def test_6_the_last_line_names_the_verbs_that_mean_something_for_the_task(
+    status: str, named: set[str], server: MockServer, clock: FrozenClock
+) -> None:
+    row = task(1, status=status)
+    server.tasks = {row["id"]: row}
+
+    async with staged(server, clock) as stage:
+        await stage.press("2")
+        assert verbs(stage) == named - {"send"}
+        await stage.press("enter")
+        assert verbs(stage) == named
+
+
+async def test_6_the_verbs_are_those_of_what_is_highlighted_now_or_marked(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    ended, waiting = task(1, status="completed"), task(2)
+    server.tasks = {row["id"]: row for row in (ended, waiting)}
+
+    async with staged(server, clock) as stage:
+        await stage.press("2")
+        assert verbs(stage) == {"resume", "edit"}
+        await stage.press("down")
+        assert verbs(stage) == {"cancel", "pause", "edit"}
+        await stage.press("space", "up")
+        assert verbs(stage) == {"cancel", "pause", "edit"}, "the marked one is meant"
+
+        await stage.press("escape", "enter")
+        assert "cancel" not in verbs(stage)
+        ended["status"] = "pending"
+        ended["version"] += 1
+        server.push_topic("task")
+        await stage.settle()
+        assert "cancel" in verbs(stage)
+
+
+def verbs(stage: Stage) -> set[str]:
+    return {"cancel", "pause", "resume", "edit", "send"} & set(stage.lines()[-1].split())

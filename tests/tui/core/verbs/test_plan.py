@@ -8,7 +8,7 @@ from tests.tui.core.verbs.plans import aim, planned
 from treadle.wire.status import Status
 from treadle.wire.transitions import ADMITS
 from treadle_tui.core.verbs.action import PAST
-from treadle_tui.core.verbs.plan import COUNT_FROM, Refusal, plan
+from treadle_tui.core.verbs.plan import COUNT_FROM, Refusal, does, plan
 
 
 @given(st.sampled_from(sorted(PAST)), st.lists(st.sampled_from(list(Status)), max_size=8))
@@ -17,6 +17,8 @@ def test_6_a_plan_names_exactly_the_tasks_that_the_verb_may_act_on(verb: str, st
 
     found = plan(verb, tasks)  # type: ignore[arg-type]
 
+    if verb in {"cancel", "pause", "resume"}:
+        assert does(verb, tasks) == (not isinstance(found, Refusal))
     if isinstance(found, Refusal):
         meant = {"resume": ADMITS["resume"] | ADMITS["rerun"]}.get(verb, ADMITS[verb])  # type: ignore[index]
         assert not meant & set(statuses)

@@ -14,7 +14,7 @@ from treadle_tui.core.draw.wrapping import shortened
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.actions import WAYS
-from treadle_tui.core.verbs.plan import Report
+from treadle_tui.core.verbs.plan import Report, does
 from treadle_tui.core.views.mode_line import mode_line
 from treadle_tui.core.views.status_bar import banner_line, tiny_line
 from treadle_tui.screen_context import ScreenContext
@@ -132,7 +132,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def offers(self, action: Action) -> bool:
         """Return whether the key does anything for what is highlighted now: else the last line does not name it."""
-        return True
+        return self.scope not in {"tasks", "detail"} or does(action.name, self.chosen())
 
     def on_descendant_focus(self) -> None:
         """Other keys work in another pane."""

@@ -129,6 +129,7 @@ class Detail(BaseScreen, MessageActions):
                 self._chose_sheet = True
                 self._turn_to(_first_sheet(self.detail.task))
         self.draw_ages()
+        self.show_keys()
 
     def draw_ages(self) -> None:
         """Ages in the header and the rail go on."""
@@ -193,8 +194,10 @@ class Detail(BaseScreen, MessageActions):
             self.ctx.go("back")
 
     def offers(self, action: Action) -> bool:
-        """Name the way to the flow where there is one."""
-        return action.name != "flow" or (self.detail is not None and self.detail.task.flow_id is not None)
+        """Name the verbs that mean something for the task, and the way to the flow where there is one."""
+        if action.name == "flow":
+            return self.detail is not None and self.detail.task.flow_id is not None
+        return super().offers(action)
 
     def act_flow(self) -> None:
         """Show the flow that the task is of."""

@@ -169,6 +169,7 @@ class Main(BaseScreen):
         first = self._task_grid.scroll_offset.y
         title = self._list.title(first, everything=self._everything(), ascii_only=self.ctx.glyphs.ascii_only)
         self._task_grid.set_titles(self.ctx.aged(title, "tasks"), self._list.footing(first, self._task_grid.page))
+        self.show_keys()
 
     def _everything(self) -> int | None:
         job = self.ctx.model.queue_rows().get(self.ctx.query.job or "")

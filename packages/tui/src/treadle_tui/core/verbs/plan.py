@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from treadle.wire.amounts import counted
-from treadle.wire.status import LEASED
+from treadle.wire.status import LEASED, OPEN, Status
 from treadle.wire.transitions import ADMITS
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import LinkState
@@ -121,6 +121,21 @@ def off(link: LinkState, *, read_only: bool) -> Refusal | None:
     if link.may_write is False:
         return Refusal("the token may change nothing: its scopes are those of reading")
     return None
+
+
+_DOES: Mapping[str, frozenset[Status]] = {
+    "cancel": ADMITS["cancel"],
+    "pause": ADMITS["pause"],
+    "resume": ADMITS["resume"] | ADMITS["rerun"],
+    "edit": frozenset(Status) - LEASED,
+    "send": OPEN,
+}
+"""The states in which a task's keys do anything, by their actions' names."""
+
+
+def does(action: str, tasks: Sequence[TaskRef]) -> bool:
+    """Return whether an action does anything to any of the tasks; one that asks for no state of theirs always does."""
+    return action not in _DOES or any(task.status in _DOES[action] for task in tasks)
 
 
 def plan(verb: Verb, tasks: Sequence[TaskRef], *, are_first: bool = False) -> Plan | Refusal:
