@@ -8,6 +8,8 @@ from tests.tui.stage import dashboard, lose_highlighted, settle, staged, typed
 from treadle_tui.core.setup.app_state import AppState
 from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME
 from treadle_tui.core.verbs.keymap import KeymapError, read_keymap
+from treadle_tui.screens.main import Main
+from treadle_tui.widgets.outcomes import Outcomes
 
 
 def test_every_key_of_the_registry_can_be_written_in_a_keymap() -> None:
@@ -82,6 +84,39 @@ async def test_no_hint_names_a_key_that_the_reader_has_given_away(server: MockSe
         assert "no longer here: f2 shows it" in stage.text()
         await stage.press("f6", "p")
         assert "press f6 to stay with this task" in stage.text()
+
+
+@pytest.mark.parametrize("own", [{"up": "i", "pause": "k"}, {"left": "f9", "pause": "h"}])
+async def test_a_key_that_a_text_moves_by_does_what_the_reader_has_given_it_to(
+    own: dict[str, str], server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock, app_state=AppState(keymap=read_keymap(own))) as stage:
+        await stage.press("2", "enter", own["pause"])
+
+        assert [request["action"] for request in stage.asked("actions")] == ["pause"]
+
+
+async def test_the_help_and_a_report_go_by_the_keys_that_open_them(server: MockServer, clock: FrozenClock) -> None:
+    own = AppState(keymap=read_keymap({"help": "f1", "filter": "f2", "next-match": "f3", "report": "f4"}))
+
+    async with staged(server, clock, app_state=own) as stage:
+        await stage.press("f1")
+        assert "f2 find   esc close" in stage.text()
+        await stage.press("f2", *"pause", "enter", "f3")
+        assert "2 of" in stage.text()
+        assert "f3 next   N last" in stage.text()
+        await stage.press("f1")
+        assert isinstance(stage.app.screen, Main)
+
+        await stage.press("2", "space", "space", "p", "f4")
+        assert isinstance(stage.app.screen, Outcomes)
+        await stage.press("f4")
+        assert isinstance(stage.app.screen, Main)
+
+
+def test_what_a_text_moves_by_can_be_given_to_nothing_else_as_long_as_it_has_it() -> None:
+    with pytest.raises(KeymapError, match='left and pause would both have the key "h"'):
+        read_keymap({"pause": "h"})
 
 
 async def test_a_payload_names_the_key_that_shows_more_of_it(server: MockServer, clock: FrozenClock) -> None:

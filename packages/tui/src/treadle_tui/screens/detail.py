@@ -186,6 +186,14 @@ class Detail(BaseScreen, MessageActions):
         else:
             super().act(name)
 
+    def act_left(self) -> None:
+        """Show what stands further left in long lines."""
+        self._reader.move("left")
+
+    def act_right(self) -> None:
+        """Show what stands further right in them."""
+        self._reader.move("right")
+
     def act_back(self) -> None:
         """Leave the search, or go back to the list."""
         if self._reader.told:

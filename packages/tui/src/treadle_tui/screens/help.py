@@ -58,14 +58,16 @@ class Help(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
-        Binding("q,question_mark", "dismiss_help", show=False),
-        Binding("slash", "find", show=False),
-        Binding("n", "next(1)", show=False),
-        Binding("N", "next(-1)", show=False),
+        Binding("q", "dismiss_help", show=False),
+        Binding("question_mark", "dismiss_help", show=False, id="help"),
+        Binding("slash", "find", show=False, id="filter"),
+        Binding("n", "next(1)", show=False, id="next-match"),
+        Binding("N", "next(-1)", show=False, id="last-match"),
     ]
 
     def __init__(self, keymap: Keymap, *, read_only: bool, web: bool = False, scope: Scope = "everywhere") -> None:
         super().__init__()
+        self._keymap = keymap
         self._lines = help_lines(keymap, read_only=read_only, web=web)
         self._scope = scope
         self._reader = Reader(id="help", indent=INDENT)
@@ -88,8 +90,9 @@ class Help(ModalScreen[None]):
 
     def _show_titles(self) -> None:
         found = f"  {self._reader.told}" if self._reader.told else ""
-        keys = {"n": "next", "N": "last", "esc": "leave the search"} if found else {"esc": "close"}
-        self._reader.set_titles((Span("Help", "title"), Span(found, "dim")), key_words({"/": "find", **keys}))
+        find, following, last = (self._keymap.cap(name) for name in ("filter", "next-match", "last-match"))
+        keys = {following: "next", last: "last", "esc": "leave the search"} if found else {"esc": "close"}
+        self._reader.set_titles((Span("Help", "title"), Span(found, "dim")), key_words({find: "find", **keys}))
 
     def action_find(self) -> None:
         """Let something be looked for."""

@@ -19,7 +19,10 @@ from treadle_tui.widgets.reader import Reader
 class Outcomes(ModalScreen[None]):
     """Lists every task of a report, those first that were left alone."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,R", "dismiss", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "dismiss", show=False),
+        Binding("R", "dismiss", show=False, id="report"),
+    ]
 
     def __init__(self, report: Report, glyphs: Glyphs) -> None:
         super().__init__()

@@ -11,13 +11,13 @@ from treadle_tui.core.draw.documents import Document, Folding, Found, find, reve
 from treadle_tui.core.draw.text import Span, Spans, width
 from treadle_tui.core.draw.viewport import Viewport
 from treadle_tui.core.draw.wrapping import marked
-from treadle_tui.core.verbs.actions import ACTIONS, MOVES
+from treadle_tui.core.verbs.actions import ACTIONS, MOVES, SIDEWAYS
 from treadle_tui.widgets.styled_text import Toned
 
 WHEEL = 3
 """Lines that one notch of the wheel moves."""
 
-SIDEWAYS = 8
+STEP = 8
 """Cells that one press moves a line that is wider than the screen."""
 
 
@@ -25,9 +25,10 @@ class Reader(Toned, can_focus=True):
     """Shows a document; with a cursor where parts of it are folded, searched or copied."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(action.key, f"move('{action.name}')", show=False) for action in ACTIONS if action.name in MOVES),
-        Binding("left,h", "sideways(-1)", show=False),
-        Binding("right,l", "sideways(1)", show=False),
+        # With their names as ids, by which a keymap gives them other keys.
+        Binding(action.key, f"move('{action.name}')", show=False, id=action.name)
+        for action in ACTIONS
+        if action.name in MOVES | SIDEWAYS.keys()
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"reader--cursor"}
     fades = True
@@ -181,6 +182,9 @@ class Reader(Toned, can_focus=True):
 
     def move(self, name: str) -> None:
         """Carry out one of the moving actions."""
+        if name in SIDEWAYS:
+            self._move_sideways(SIDEWAYS[name])
+            return
         page = max(1, self.size.height - 1)
         steps = {"up": -1, "down": 1, "page-up": -page, "page-down": page}
         if name in steps:
@@ -193,10 +197,10 @@ class Reader(Toned, can_focus=True):
         """Carry out one of the moving actions."""
         self.move(name)
 
-    def action_sideways(self, by: int) -> None:
+    def _move_sideways(self, by: int) -> None:
         """Show another part of lines that are wider than the screen."""
         if not self._viewport.wraps:
-            self._left = max(0, min(self._left + by * SIDEWAYS, self._widest - self.size.width + 1))
+            self._left = max(0, min(self._left + by * STEP, self._widest - self.size.width + 1))
             self.refresh()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:

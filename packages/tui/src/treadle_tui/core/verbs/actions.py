@@ -127,6 +127,8 @@ ACTIONS: tuple[Action, ...] = (
         on("tasks", "events", "logs", "detail"),
         footer=False,
     ),
+    Action("left", "left,h", "left", "Show what stands further left in long lines.", on("detail"), footer=False),
+    Action("right", "right,l", "right", "Show what stands further right in long lines.", on("detail"), footer=False),
     Action("next-sheet", "tab", "sheets", "Turn to the task's next sheet.", on("detail")),
     Action("last-sheet", "shift+tab", "last sheet", "Turn to the sheet before.", on("detail"), footer=False),
     Action("fold", "enter,space", "fold", "Unfold or fold what begins in the line.", on("detail"), footer=False),
@@ -269,6 +271,9 @@ BY_NAME = {action.name: action for action in ACTIONS}
 
 MOVES = frozenset(action.name for action in _MOVES)
 """What a list or a text carries out by itself."""
+
+SIDEWAYS = {"left": -1, "right": 1}
+"""What a text carries out by itself, and its direction."""
 
 WAYS = frozenset(action.name for action in _WAYS)
 """What leads to the pane or screen of its name."""
