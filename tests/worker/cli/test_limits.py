@@ -37,7 +37,7 @@ def test_a_length_that_was_set_is_shown_as_it_is(command: Command, shop: Shop, s
     every = str(max(1.0, float(seconds)))
     schedule = command.said("schedules", "set", "exact", shop.job, "--every", every, "--jitter", every)
     command.said("schedules", "delete", "exact")
-    command.said("limits", "delete", "exact")
+    assert command.read("limits", "delete", "exact") == {"deleted": "exact"}
 
     assert f"rate       5 in {shown}\n" in limit
     told = shown if float(seconds) >= 1 else "1s"

@@ -88,6 +88,15 @@ def test_f6_what_is_refused_is_listed_tried_again_and_dropped(command: Command, 
     assert (waiting["id"], waiting["problem"], waiting["refused_at"]) == (first, None, None)
 
 
+def test_what_became_of_refused_rows_is_told_in_json(command: Command, shop: Database) -> None:
+    at = ("outbox", "--database", shop.url)
+    first, _ = (shop.write(n, refused_at=datetime.now(UTC)) for n in range(2))
+
+    assert command.read(*at, "retry", first) == {"retried": 1}
+    assert command.read(*at, "drop", "--all") == {"dropped": 1}
+    assert command.read(*at, "drop", "--all") == {"dropped": 0}
+
+
 def test_a_refused_row_is_meant_by_the_beginning_of_its_id(command: Command, shop: Database) -> None:
     at = ("outbox", "--database", shop.url)
     ids = [f"0a5e0000-0000-7000-8000-00000000000{n}" for n in range(2)]

@@ -43,7 +43,7 @@ def test_of_several_tokens_of_one_name_none_is_revoked_but_by_its_id(served: Ser
     assert all(one["id"] in said for one in made)
     assert [_whoami(served, one["token"]).status_code for one in made] == [200, 200]
     assert "more than one valid token's id begins with 0" in command.refused("token", "revoke", "0")
-    command.said("token", "revoke", made[0]["id"][:-1])
+    assert command.read("token", "revoke", made[0]["id"][:-1]) == {"revoked": made[0]["id"]}
     assert [_whoami(served, one["token"]).status_code for one in made] == [401, 200]
     command.said("token", "revoke", "twin")
     assert _whoami(served, made[1]["token"]).status_code == 401

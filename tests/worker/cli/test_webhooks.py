@@ -18,6 +18,8 @@ def test_a_webhook_is_set_listed_and_deleted_and_its_secret_is_printed_once_e12(
     assert command.said("webhooks", "deliveries", "ci", "--room", "cli") == "No dead deliveries of ci.\n"
     assert command.said("webhooks", "delete", "ci", "--room", "cli") == "ci deleted\n"
     assert command.said("webhooks", "list", "--room", "cli") == "No webhooks in cli.\n"
+    command.said("webhooks", "set", "ci", url, "--room", "cli")
+    assert command.read("webhooks", "delete", "ci", "--room", "cli") == {"deleted": "ci"}
     assert "Webhook not found" in command.refused("webhooks", "delete", "ci", "--room", "cli")
     assert "write a URL such as" in command.refused("webhooks", "set", "ci", "nowhere", "--room", "cli")
 

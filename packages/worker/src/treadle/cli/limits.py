@@ -12,6 +12,7 @@ from treadle.cli.show import (
     from_room,
     length,
     print_item,
+    print_json,
     print_page,
     print_table,
     say,
@@ -98,10 +99,11 @@ def set_limit(
 @limits.command()
 @click.argument("name")
 @_room
-def delete(name: str, *, room: str) -> None:
+@as_json
+def delete(name: str, *, room: str, is_json: bool) -> None:
     """Delete a limit that neither open tasks nor jobs name."""
     ask(lambda client: client.delete_limit(name, room=room))
-    say(f"{name} deleted")
+    print_json({"deleted": name}) if is_json else say(f"{name} deleted")
 
 
 def _rate(text: str) -> tuple[int, float]:

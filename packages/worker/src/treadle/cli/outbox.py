@@ -101,29 +101,33 @@ def _line(row: "Row") -> tuple[object, ...]:
 @outbox.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "is_all", is_flag=True, help="All refused rows.")
+@as_json
 @click.pass_obj
-def retry(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool) -> None:
+def retry(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool, is_json: bool) -> None:
     """Have refused rows tried again: those of the tasks with these IDs, or with --all all of them.
 
     An ID may be the beginning of one, when it is one refused row's alone.
     """
     from treadle.outbox.refusals import retry as again
 
-    say(f"{_change(place, ids, again, is_all=is_all)} rows are tried again")
+    changed = _change(place, ids, again, is_all=is_all)
+    print_json({"retried": changed}) if is_json else say(f"{changed} rows are tried again")
 
 
 @outbox.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "is_all", is_flag=True, help="All refused rows.")
+@as_json
 @click.pass_obj
-def drop(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool) -> None:
+def drop(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool, is_json: bool) -> None:
     """Drop refused rows: those of the tasks with these IDs, or with --all all of them. They never become tasks.
 
     An ID may be the beginning of one, when it is one refused row's alone.
     """
     from treadle.outbox.refusals import drop as away
 
-    say(f"{_change(place, ids, away, is_all=is_all)} rows dropped")
+    changed = _change(place, ids, away, is_all=is_all)
+    print_json({"dropped": changed}) if is_json else say(f"{changed} rows dropped")
 
 
 @outbox.command()

@@ -97,7 +97,8 @@ def rotate_keys(*, revoke: bool, is_json: bool) -> None:
 
 @token.command()
 @click.argument("which", metavar="ID|NAME")
-def revoke(which: str) -> None:
+@as_json
+def revoke(which: str, *, is_json: bool) -> None:
     """Revoke a token, by its id, the beginning of it, or its name: when it is one valid token's alone."""
 
     async def work(client: "Client") -> str:
@@ -105,7 +106,8 @@ def revoke(which: str) -> None:
         await client.revoke_token(token_id)
         return token_id
 
-    say(f"{ask(work)} revoked")
+    revoked = ask(work)
+    print_json({"revoked": revoked}) if is_json else say(f"{revoked} revoked")
 
 
 async def _id_of(client: "Client", which: str) -> str:

@@ -74,10 +74,11 @@ def set_(
 @webhooks.command()
 @click.argument("name")
 @_room
-def delete(name: str, *, room: str) -> None:
+@as_json
+def delete(name: str, *, room: str, is_json: bool) -> None:
     """Delete a webhook, with all that it was still to be told."""
     ask(lambda client: client.delete_webhook(name, room=room))
-    say(f"{name} deleted")
+    print_json({"deleted": name}) if is_json else say(f"{name} deleted")
 
 
 @webhooks.command()
