@@ -1,8 +1,8 @@
-"""Numbers and lengths of time are told as they were set, and not in powers of ten."""
+"""Numbers and lengths of time are told as they were set, and not in powers of ten; bytes in their largest unit."""
 
 import pytest
 
-from treadle.wire.amounts import amount, counted, in_seconds
+from treadle.wire.amounts import amount, counted, in_bytes, in_seconds
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,21 @@ def test_a_length_of_time_is_told_in_seconds() -> None:
 
 def test_one_is_told_as_one() -> None:
     assert [counted(n, "run") for n in (0, 1, 3_000)] == ["0 runs", "1 run", "3,000 runs"]
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (9_949, "9.9 kB"),
+        (9_950, "10 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1.0 MB"),
+        (20_000_000_000, "20 GB"),
+        (10**16, "10000 TB"),
+    ],
+)
+def test_bytes_are_told_in_their_largest_unit(count: int, words: str) -> None:
+    assert in_bytes(count) == words

@@ -12,8 +12,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool
 
+from treadle.wire.amounts import in_bytes
 from treadle.wire.findings import Check, Finding, Seen
-from treadle.wire.sizes import amount
 from treadle_server.checkup import counts, disk, postgres, schema, snapshots
 from treadle_server.store.connections import postgres_engine
 from treadle_server.store.sqlite.places import SIDES, file_of
@@ -45,7 +45,7 @@ def of_sqlite(url: URL, data_dir: Path) -> Seen:
     except sqlite3.Error as error:
         advice = "look at its permissions, and whether it is SQLite's; otherwise restore the backup"
         return [*seen, Finding("database", "fail", f"{path} can't be read ({error})", advice)]
-    told = f"{path}, SQLite {sqlite3.sqlite_version}, {amount(path.stat().st_size)}"
+    told = f"{path}, SQLite {sqlite3.sqlite_version}, {in_bytes(path.stat().st_size)}"
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         needed = ".".join(map(str, OLDEST_SQLITE))
         return [*seen, Finding("database", "fail", f"{told}: {needed} is needed", "take a Python with a newer SQLite")]
@@ -141,4 +141,4 @@ async def _in_postgres(url: URL, look: Examine) -> list[Finding]:
 def _size(connection: Connection) -> list[Finding]:
     size = connection.execute(select(func.pg_database_size(func.current_database()))).scalar_one()
     version = connection.execute(text("SHOW server_version")).scalar_one()
-    return [Finding("database", "ok", f"PostgreSQL {version}, {amount(size)}")]
+    return [Finding("database", "ok", f"PostgreSQL {version}, {in_bytes(size)}")]

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from treadle.wire.amounts import in_bytes
 from treadle.wire.findings import Finding, Seen
-from treadle.wire.sizes import amount
 
 MB = 1000**2
 TOO_LITTLE = 100 * MB
@@ -30,7 +30,7 @@ def look(name: str, path: Path) -> Seen:
     found = os.statvfs(place)
     # What is there for who is not root.
     free, size = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
-    told = f"{amount(free)} of {amount(size)} are free on the disk of {name} {path}"
+    told = f"{in_bytes(free)} of {in_bytes(size)} are free on the disk of {name} {path}"
     if found.f_flag & READ_ONLY:
         return [Finding("disk", "fail", f"the disk of {name} {path} is mounted read-only: nothing can be written",
                         "look at the kernel's log (dmesg) for why, and mount it for writing")]  # fmt: skip

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, text
 
+from treadle.wire.amounts import in_bytes
 from treadle.wire.findings import Finding, Seen
-from treadle.wire.sizes import amount
 from treadle_server.checkup.disk import MB
 
 LONG = 600
@@ -20,10 +20,10 @@ def look_at_log(path: Path) -> Seen:
     log = path.with_name(f"{path.name}-wal")
     size = log.stat().st_size if log.exists() else 0
     if size >= LARGE_LOG:
-        return [Finding("snapshots", "warn", f"{log} has {amount(size)}: something reads the database in one"
+        return [Finding("snapshots", "warn", f"{log} has {in_bytes(size)}: something reads the database in one"
                         " transaction for long, and nothing can be written back",
                         "end it (fuser says who has the file open): the log is cut by the next commit")]  # fmt: skip
-    return [Finding("snapshots", "ok", f"the log has {amount(size)}")]
+    return [Finding("snapshots", "ok", f"the log has {in_bytes(size)}")]
 
 
 _OPEN = text("""

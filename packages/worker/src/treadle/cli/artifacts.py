@@ -10,7 +10,7 @@ import click
 from treadle.cli.show import age, as_json, ask, print_json, print_table, say, writing
 from treadle.cli.which import full_id
 from treadle.errors import ArtifactNotFound
-from treadle.wire.sizes import amount
+from treadle.wire.amounts import in_bytes
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
@@ -107,4 +107,4 @@ def _place(directory: Path, name: str) -> Path:
 
 def _row(item: "ArtifactItem") -> tuple[object, ...]:
     expires = None if item.expires_at is None else age(item.expires_at)
-    return (item.name, item.run_id, amount(item.size), item.content_type, age(item.created_at), expires)
+    return (item.name, item.run_id, in_bytes(item.size), item.content_type, age(item.created_at), expires)

@@ -1,8 +1,10 @@
-"""How messages tell numbers that somebody has set, lengths of time and counts: as they are, not in powers of ten."""
+"""How people are told amounts, by the command line, the dashboard and the server alike."""
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def amount(number: float) -> str:
-    """Return a number in up to twelve digits: `1500000`, `0.1`. Python's `:g` would say `1.5e+06`."""
+    """Return a number in up to twelve digits: `1500000`, `0.1`. Python's `:g` says `1.5e+06`."""
     return f"{number:.12g}"
 
 
@@ -14,3 +16,11 @@ def in_seconds(seconds: float) -> str:
 def counted(count: int, word: str) -> str:
     """Return `1 task`, `3,000 tasks`."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def in_bytes(count: float) -> str:
+    """Return a number of bytes in its largest unit, each a thousand of the one before: `812 B`, `4.1 kB`, `200 MB`."""
+    unit = 0
+    while count >= 999.5 and unit < len(_UNITS) - 1:
+        count, unit = count / 1000, unit + 1
+    return f"{count:.0f} {_UNITS[unit]}" if unit == 0 or count >= 9.95 else f"{count:.1f} {_UNITS[unit]}"

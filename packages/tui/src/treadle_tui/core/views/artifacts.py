@@ -1,7 +1,7 @@
 """A task's artifacts, as the rail lists them beneath its runs."""
 
+from treadle.wire.amounts import in_bytes
 from treadle.wire.artifacts import ArtifactItem
-from treadle.wire.sizes import amount
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean, fit
 from treadle_tui.core.state.detail import TaskDetail
@@ -24,7 +24,7 @@ def _line(item: ArtifactItem, glyphs: Glyphs, cells: int, *, names_run: bool) ->
     run = (Span(f"  run {item.run_id}", "dim"),) if names_run else ()
     room = max(8, cells - SIZE - 1 - sum(len(span.text) for span in run))
     return (
-        Span(f"{amount(item.size):>{SIZE}} ", "dim"),
+        Span(f"{in_bytes(item.size):>{SIZE}} ", "dim"),
         *fit(name, room, keep_end=True, ellipsis=glyphs.ellipsis),
         *run,
     )
