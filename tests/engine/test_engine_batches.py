@@ -4,17 +4,20 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from tests.engine.conftest import ADMIN, Shop
+from treadle.ids import new_id
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle_server.engine.commands import RegisterJob, Submission, Submit
+from treadle_server.engine.commands import RegisterJob, Submission, Submit, Submitted
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import InvalidTaskTransition, JobNotFound, StoreUnavailable, TaskConflict, TooManyRequests
+from treadle_server.operations.submitting import _run_each
 from treadle_server.store.store import SqlStore
 
 pytestmark = pytest.mark.anyio
@@ -176,6 +179,49 @@ async def test_a_large_submit_that_waits_turns_away_large_ones_and_nobody_who_ha
         refused = [i for i, answer in enumerate(answers) if isinstance(answer, TooManyRequests)]
         assert refused == [5]
         assert await count_tasks(shop) == 32
+
+
+async def test_tasks_that_stand_by_themselves_let_others_in_between_their_portions(store, clock) -> None:
+    engine = Engine(store, clock=clock, most_rows=3)
+    context: Any = SimpleNamespace(engine=engine)
+    async with engine.running():
+        shop = Shop(engine)
+        await shop.register()
+        many = [submission(id=new_id(), unique_key=f"k{n}") for n in range(9)]
+        taken, [other] = await asyncio.gather(_run_each(context, ADMIN, "@global", many), shop.submit())
+
+    seqs = [one.task.seq for one in taken if isinstance(one, Submitted)]
+    assert len(seqs) == 9
+    assert min(seqs) < other.seq < max(seqs)
+
+
+async def test_of_portions_the_first_of_which_is_in_each_task_that_is_left_is_told_that_the_store_is_gone(
+    store, clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(store, clock=clock, most_rows=3)
+    context: Any = SimpleNamespace(engine=engine)
+    gone = StoreUnavailable("the database does not answer")
+    async with engine.running():
+        shop = Shop(engine)
+        await shop.register()
+        run, asked = engine.run, list[int]()
+
+        async def fails_then(command: Any) -> Any:
+            asked.append(command.rows)
+            if len(asked) > 1:
+                raise gone
+            return await run(command)
+
+        monkeypatch.setattr(engine, "run", fails_then)
+        taken = await _run_each(context, ADMIN, "@global", [submission(id=new_id()) for _ in range(8)])
+        with pytest.raises(StoreUnavailable):
+            await _run_each(context, ADMIN, "@global", [submission(id=new_id()) for _ in range(8)])
+        monkeypatch.undo()
+
+        assert asked == [3, 3, 3]
+        assert [isinstance(one, Submitted) for one in taken] == [True] * 3 + [False] * 5
+        assert set(taken[3:]) == {gone}
+        assert await count_tasks(shop) == 3
 
 
 async def test_g11_two_engines_on_one_database_hand_each_task_out_once(database_url, shop) -> None:
