@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from treadle import Client, errors, task
+from treadle import Client, SyncClient, errors, task
 from treadle_server.testing import Served, serve
 
 pytestmark = pytest.mark.inside  # the server's disk is full
@@ -106,3 +106,10 @@ async def test_after_its_patience_all_of_a_batch_are_told(
         # Not each half of the batch anew.
         assert len(failed) <= 5
         assert asyncio.get_running_loop().time() - began < 20
+
+
+@pytest.mark.parametrize("patience", ["x", None, -1, float("nan"), True])
+@pytest.mark.parametrize("kind", [Client, SyncClient])
+def test_a_patience_that_is_none_is_refused_where_it_is_written(kind: Any, patience: Any) -> None:
+    with pytest.raises(ValueError, match="patience is a time in seconds, or a timedelta, 0 or more, not "):
+        kind("http://127.0.0.1:7420", token="any", patience=patience)

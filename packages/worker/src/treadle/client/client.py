@@ -16,7 +16,7 @@ from treadle.client.handle import TaskHandle
 from treadle.client.items import check_bound, check_task, checked_bounds, common_room, item_of, over
 from treadle.client.limiting import Limiting
 from treadle.client.names import Names
-from treadle.client.options import Options
+from treadle.client.options import Options, length_of
 from treadle.client.queries import Queries
 from treadle.client.results import RawTask
 from treadle.client.scheduling import Scheduling
@@ -63,7 +63,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     `async with` blocks. It may be used from other threads' event loops too, opened again after it was closed, and its
     blocks may be nested. Before and after, and in a process forked meanwhile, requests raise `NoClient`; while it is
     open, `ConnectionFailed` when no server was reached for `patience` seconds, and the `ProblemError` of a server that
-    refuses. A URL that is none, or a key, raises `InvalidSetting`.
+    refuses. A URL that is none, or a key, raises `InvalidSetting`, and a patience that is none `ValueError`.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         self.room: str | None = room or (self.settings.room if self.settings.room != GLOBAL else None)
         self._register_missing = register_missing
         self._names = Names(self._urls)
-        self._patience = patience.total_seconds() if isinstance(patience, timedelta) else patience
+        self._patience = length_of("patience", patience)
         self._is_default = default
         self._opening: Connection | None = None
         self._was_plain = self._bearer.fresh is not None

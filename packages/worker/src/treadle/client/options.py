@@ -117,6 +117,14 @@ def duration(value: object) -> float | None:
     return None if isnan(length) else length
 
 
+def length_of(name: str, given: object) -> float:
+    """Return a length of time in seconds. Raises `ValueError`, which names it, for what is none."""
+    length = duration(given)
+    if length is None or length < 0:
+        raise ValueError(f"{name} is a time in seconds, or a timedelta, 0 or more, not {brief(given)}")
+    return length
+
+
 def wire_edits(changes: "TaskEdits") -> dict[str, Any]:
     """Return the changes as they go over the wire: durations in seconds."""
     return {name: seconds(value) for name, value in changes.items()}

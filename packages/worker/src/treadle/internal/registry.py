@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from treadle.client.options import length_of
 from treadle.errors import DefinitionError, DuplicateTask
 from treadle.internal.executor import Executor
 from treadle.isolation.processes import origin_of
@@ -18,7 +19,7 @@ from treadle.tasks.registry import by_name
 from treadle.transport.http import HttpChannel
 from treadle.values import brief
 from treadle.wire.names import INTERNAL
-from treadle.worker.config import Lifespan, grace_of
+from treadle.worker.config import Lifespan
 
 try:
     from taskiq import AsyncBroker, AsyncTaskiqDecoratedTask, InMemoryBroker, TaskiqEvents, TaskiqState
@@ -59,7 +60,7 @@ class InternalRegistry:
             raise ValueError(
                 f"concurrency is the weight that is given out at once, at least 1, not {brief(concurrency)}"
             )
-        self._drain_grace = grace_of(drain_grace)
+        self._drain_grace = length_of("drain_grace", drain_grace)
         self._settings = settings or Settings()
         self.tasks = _checked(tasks)
         self.concurrency = concurrency

@@ -3,15 +3,12 @@
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from treadle.client.names import Names
-from treadle.client.options import duration
 from treadle.encryption.sealer import Sealer
 from treadle.tasks.definition import Task
 from treadle.transport.bearer import Bearer
-from treadle.values import brief
 from treadle.version import __version__
 from treadle.worker.middleware import Middleware
 
@@ -19,14 +16,6 @@ if TYPE_CHECKING:
     from treadle.settings import Settings
 
 Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
-
-
-def grace_of(given: float | timedelta) -> float:
-    """Return a `drain_grace` in seconds. Raises `ValueError` for what is none."""
-    grace = duration(given)
-    if grace is None or grace < 0:
-        raise ValueError(f"drain_grace is a time in seconds, or a timedelta, 0 or more, not {brief(given)}")
-    return grace
 
 
 @dataclass(frozen=True, slots=True)

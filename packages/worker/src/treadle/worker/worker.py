@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle import logs
 from treadle.client.names import Names
+from treadle.client.options import length_of
 from treadle.encryption.sealer import Sealer
 from treadle.errors import DefinitionError, LoopTaken, NoCodec, TreadleError, WouldBlock
 from treadle.isolation.loading import check_may_begin
@@ -22,7 +23,7 @@ from treadle.values import brief
 from treadle.variables import untold
 from treadle.wire.fields import LONGEST_TEXT
 from treadle.wire.values import fault
-from treadle.worker.config import Lifespan, WorkerConfig, grace_of
+from treadle.worker.config import Lifespan, WorkerConfig
 from treadle.worker.middleware import Middleware, checked
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Worker:
         named = by_name(tasks)
         if not named:
             raise DefinitionError("a worker needs at least one task: Worker([my_task])")
-        grace = grace_of(drain_grace)
+        grace = length_of("drain_grace", drain_grace)
         _check(concurrency, min_concurrency, prefetch)
         _check_texts({"name": name, "group": group, "pool": pool})
         for task in named.values():
