@@ -174,7 +174,7 @@ async def test_a_defect_in_one_part_of_a_worker_ends_none_of_the_others_n4(
 ) -> None:
     from treadle.worker.lease import Leases
 
-    async def broken(self: Leases) -> None:
+    async def broken(self: Leases, online: asyncio.Event) -> None:
         raise KeyError("a defect")
 
     monkeypatch.setattr(Leases, "run", broken)
