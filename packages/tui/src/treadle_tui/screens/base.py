@@ -128,11 +128,14 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
             return
         executor = self.ctx.executor
         offered = [action for action in self.ctx.offered(self.scope) if self.offers(action)]
+        if self.scope in {"tasks", "detail"}:
+            states = {task.status for task in self.chosen()}
+            offered = [action for action in offered if does(action.name, states)]
         self._keys.show_keys(offered, self.ctx.keymap, off=executor.off())
 
     def offers(self, action: Action) -> bool:
         """Return whether the key does anything for what is highlighted now: else the last line does not name it."""
-        return self.scope not in {"tasks", "detail"} or does(action.name, self.chosen())
+        return True
 
     def on_descendant_focus(self) -> None:
         """Other keys work in another pane."""

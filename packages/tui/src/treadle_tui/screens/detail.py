@@ -202,10 +202,8 @@ class Detail(BaseScreen, MessageActions):
             self.ctx.go("back")
 
     def offers(self, action: Action) -> bool:
-        """Name the verbs that mean something for the task, and the way to the flow where there is one."""
-        if action.name == "flow":
-            return self.detail is not None and self.detail.task.flow_id is not None
-        return super().offers(action)
+        """Name the way to the flow where there is one."""
+        return action.name != "flow" or (self.detail is not None and self.detail.task.flow_id is not None)
 
     def act_flow(self) -> None:
         """Show the flow that the task is of."""

@@ -1,6 +1,6 @@
 """Decides what an action may do before anything is sent: to which tasks, after which question, or why not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -133,9 +133,9 @@ _DOES: Mapping[str, frozenset[Status]] = {
 """The states in which a task's keys do anything, by their actions' names."""
 
 
-def does(action: str, tasks: Sequence[TaskRef]) -> bool:
-    """Return whether an action does anything to any of the tasks; one that asks for no state of theirs always does."""
-    return action not in _DOES or any(task.status in _DOES[action] for task in tasks)
+def does(action: str, states: Iterable[Status]) -> bool:
+    """Return whether an action does anything in any of the states; one that asks for no task's state always does."""
+    return action not in _DOES or not _DOES[action].isdisjoint(states)
 
 
 def plan(verb: Verb, tasks: Sequence[TaskRef], *, are_first: bool = False) -> Plan | Refusal:
