@@ -1,5 +1,6 @@
 """`treadle outbox`: hands over, lists what is refused, tries it again, drops it, and prints the table (F6)."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -81,8 +82,8 @@ def test_f6_what_is_refused_is_listed_tried_again_and_dropped(command: Command, 
     [row, _] = command.read(*at, "list")["rows"]
     assert (row["id"], row["problem"]["status"]) == (first, 404)
 
-    assert command.said(*at, "drop", second) == "1 rows dropped\n"
-    assert command.said(*at, "retry", "--all") == "1 rows are tried again\n"
+    assert command.said(*at, "drop", second) == "1 row dropped\n"
+    assert command.said(*at, "retry", "--all") == "1 row to be tried again\n"
     assert command.said(*at, "list").splitlines() == ["No rows are refused.", "1 wait, 0 are refused."]
     [waiting] = command.read(*at, "list", "--waiting")["rows"]
     assert (waiting["id"], waiting["problem"], waiting["refused_at"]) == (first, None, None)
@@ -97,6 +98,18 @@ def test_what_became_of_refused_rows_is_told_in_json(command: Command, shop: Dat
     assert command.read(*at, "drop", "--all") == {"dropped": 0}
 
 
+def test_what_one_sweep_has_done_is_told_in_json(command: Command, shop: Database) -> None:
+    at = ("outbox", "--database", shop.url)
+    shop.write(1)
+    shop.write(2, job="@global:tasks:nobody", registration=None)
+
+    swept = command(*at, "--once", "--json")
+
+    assert (swept.exit_code, json.loads(swept.stdout)) == (1, {"handed": 1, "refused": 1, "left": 0, "why": None})
+    assert "with --once" in command.refused(*at, "--json", code=2)
+    assert "after the sub-command" in command.refused(*at, "--once", "--json", "list", code=2)
+
+
 def test_a_refused_row_is_meant_by_the_beginning_of_its_id(command: Command, shop: Database) -> None:
     at = ("outbox", "--database", shop.url)
     ids = [f"0a5e0000-0000-7000-8000-00000000000{n}" for n in range(2)]
@@ -104,7 +117,7 @@ def test_a_refused_row_is_meant_by_the_beginning_of_its_id(command: Command, sho
         shop.write(n, id=one, refused_at=datetime.now(UTC))
 
     assert "more than one refused row's id begins with 0a5e" in command.refused(*at, "drop", "0B5E", "0a5e")
-    assert command.said(*at, "retry", "0B5E") == "1 rows are tried again\n"
+    assert command.said(*at, "retry", "0B5E") == "1 row to be tried again\n"
     assert [row["id"] for row in command.read(*at, "list")["rows"]] == ids
 
 

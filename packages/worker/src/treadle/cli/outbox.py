@@ -9,6 +9,7 @@ import click
 
 from treadle.cli.show import age, as_json, print_json, print_table, say, say_result
 from treadle.cli.which import is_whole, the_one
+from treadle.wire.amounts import counted
 from treadle.wire.log_lines import FORMAT
 from treadle.wire.shown import CleanFormatter
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
     from treadle.outbox.database import Database
+    from treadle.outbox.relay import Swept
     from treadle.outbox.rows import Row
 
 T = TypeVar("T")
@@ -28,9 +30,10 @@ T = TypeVar("T")
 @click.option("--interval", type=click.FloatRange(0.01, 3600), default=0.5, show_default=True,
               help="Seconds between two looks when nothing waits.")  # fmt: skip
 @click.option("--once", is_flag=True, help="Hand over what waits now, and end; exit 1 when a row is left or refused.")
+@as_json
 @click.pass_context
 def outbox(
-    context: click.Context, *, database: str | None, table: str, batch: int, interval: float, once: bool
+    context: click.Context, *, database: str | None, table: str, batch: int, interval: float, once: bool, is_json: bool
 ) -> None:
     """Hand the outbox of a database over to the server, until Ctrl-C or SIGTERM.
 
@@ -38,6 +41,8 @@ def outbox(
     refuses for good stays, and is seen with `list`.
     """
     _need_sqlalchemy()
+    if is_json and (not once or context.invoked_subcommand is not None):
+        raise click.UsageError("--json: give it after the sub-command, or with --once alone")
     if context.invoked_subcommand is not None:
         context.obj = (database, table)
         return
@@ -45,7 +50,7 @@ def outbox(
 
     url, found = _url(database), _table(table)
     if once:
-        _once(asyncio.run(Relay(url, table=found, batch=batch).run_once()))
+        _once(asyncio.run(Relay(url, table=found, batch=batch).run_once()), is_json=is_json)
         return
     handler = logging.StreamHandler()
     handler.setFormatter(CleanFormatter(FORMAT))
@@ -53,8 +58,13 @@ def outbox(
     asyncio.run(Relay(url, table=found, batch=batch, interval=interval).run_with_signals())
 
 
-def _once(swept: Any) -> None:
-    say(f"{swept.handed} handed over, {swept.refused} refused, {swept.left} left")
+def _once(swept: "Swept", *, is_json: bool) -> None:
+    from dataclasses import asdict
+
+    if is_json:
+        print_json(asdict(swept))
+    else:
+        say(f"{swept.handed} handed over, {swept.refused} refused, {swept.left} left")
     if swept.left or swept.refused:
         raise SystemExit(1)
 
@@ -111,7 +121,7 @@ def retry(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool, 
     from treadle.outbox.refusals import retry as again
 
     changed = _change(place, ids, again, is_all=is_all)
-    print_json({"retried": changed}) if is_json else say(f"{changed} rows are tried again")
+    print_json({"retried": changed}) if is_json else say(f"{counted(changed, 'row')} to be tried again")
 
 
 @outbox.command()
@@ -127,7 +137,7 @@ def drop(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool, i
     from treadle.outbox.refusals import drop as away
 
     changed = _change(place, ids, away, is_all=is_all)
-    print_json({"dropped": changed}) if is_json else say(f"{changed} rows dropped")
+    print_json({"dropped": changed}) if is_json else say(f"{counted(changed, 'row')} dropped")
 
 
 @outbox.command()
