@@ -24,6 +24,8 @@ from treadle.wire.tasks import TaskSubmit, TaskSubmitMany
         (TaskSubmitMany, {"tasks": []}, "List should have at least 1 item, not 0"),
         (TaskPatch, {"priority": None}, "priority: may not be null; leave it out to keep what it is"),
         (TaskFilter, {"id": "zz"}, "write how an id begins, as 019aa5c0: hexadecimal digits, and - between them"),
+        (TaskFilter, {"created_from": "2026-01-31"}, "write the time with its zone, as 2026-01-31T12:00:00Z"),
+        (TaskSubmit, {"deadline": "2026-01-31T12:00"}, "write the time with its zone, as 2026-01-31T12:00:00Z"),
         (TaskFilter, {"failure": "x"}, "write the id of a group of failures: 16 hexadecimal digits"),
         (LimitPut, {"rate": 5}, "write an object, {…}"),
         (TokenCreate, {"name": ""}, "write 1 to 64 letters, digits, dots, underscores and dashes"),

@@ -38,6 +38,8 @@ def reason(found: Mapping[str, Any]) -> str:
         return said.removeprefix("Value error, ")
     if kind in _OBJECTS:
         return "write an object, {…}"
+    if kind == "timezone_aware":
+        return "write the time with its zone, as 2026-01-31T12:00:00Z"
     if kind == "string_pattern_mismatch":
         return next((words for pattern, words in _MATCHING.items() if f"'{pattern}'" in said), said)
     return said.replace(" after validation", "")
