@@ -143,6 +143,18 @@ def python_3_13(session: nox.Session) -> None:
     tests_on(session, "3.13")
 
 
+@nox.session(name="python-3.14", default=False)
+def python_3_14(session: nox.Session) -> None:
+    """What `tests` runs, on Python 3.14."""
+    tests_on(session, "3.14")
+
+
+@nox.session(name="python-3.15", default=False)
+def python_3_15(session: nox.Session) -> None:
+    """What `tests` runs, on Python 3.15."""
+    tests_on(session, "3.15")
+
+
 @nox.session(default=False)
 def lowest(session: nox.Session) -> None:
     """The SDK's tests on the oldest releases that its ranges allow, and whether it fits beside Prefect.
@@ -171,7 +183,7 @@ def lowest(session: nox.Session) -> None:
 def wheels(session: nox.Session) -> None:
     """The wheels in empty environments: what they install, the README's terminals, and the first page word for word.
 
-    The first page is run on each of Python 3.11, 3.12 and 3.13 that is found; which are not is said.
+    The first page is run on each of Python 3.11 to 3.15 that is found; which are not is said.
     """
     session.run("python", "-m", "tests.wheels.pythons")
     session.run("pytest", "-m", "", "--timeout", "900", "-rA", "--durations=5", "tests/wheels", *session.posargs)

@@ -5,7 +5,7 @@ import shutil
 from functools import cache
 from pathlib import Path
 
-VERSIONS = ("3.11", "3.12", "3.13")
+VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
 
 
 @cache

@@ -23,6 +23,7 @@ def test_n4_a_wrong_option_is_told_by_its_flag(command: Command, flags: list[str
     assert command.read("tasks") == before
 
 
+TOO_DEEP = "[" * 65 + "]" * 65
 DEEP = "[" * 50_000 + "]" * 50_000
 
 
@@ -35,6 +36,8 @@ DEEP = "[" * 50_000 + "]" * 50_000
         ("send", "TASK", "approved", DEEP),
         ("resolve", "TASK", "--result", DEEP),
         ("edit", "TASK", "--checkpoint", DEEP),
+        ("submit", "JOB", f"x={TOO_DEEP}"),
+        ("edit", "TASK", "--checkpoint", TOO_DEEP),
     ],
     ids=lambda words: "-".join(words[:-1]),
 )
@@ -43,4 +46,4 @@ def test_json_that_is_too_deep_is_told_in_a_sentence(command: Command, shop: Sho
 
     told = command.refused(*(meant.get(word, word) for word in words), code=2)
 
-    assert "has more than 64 levels of arrays and objects" in told
+    assert "more than 64 levels of arrays and objects" in told

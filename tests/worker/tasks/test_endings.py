@@ -70,7 +70,8 @@ def test_an_error_that_can_not_be_written_out_is_told_with_its_frames_n1(error: 
 
     assert (told["kind"], told["error"]) == ("failed", said)
     assert "test_endings.py" in told["traceback"]
-    assert said in told["traceback"]
+    # From Python 3.14 on it is written out all the same, with the place on a line of its own.
+    assert said.partition(" (")[0] in told["traceback"]
 
 
 def test_what_a_very_deep_group_holds_decides_whether_it_is_final() -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import click
 
 from treadle.filters.ranges import seconds_of
+from treadle.values import brief
 from treadle.wire.fields import TEN_YEARS, Instant
 from treadle.wire.options import OPTIONS, Option, TaskOptions, TaskTimes, TaskTraits
 from treadle.wire.reasons import reason
-from treadle.wire.values import TOO_DEEP
+from treadle.wire.values import TOO_DEEP, Fault, fault
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -171,11 +172,18 @@ def _tag(argument: str) -> tuple[str, Any]:
 
 
 def parsed(text: str) -> Any:
-    """Return what a text is as JSON. Raises `ValueError` for one that is none, and click's `UsageError` if too deep."""
+    """Return what a text is as JSON. Raises `ValueError` for one that is none, and click's `UsageError` for no value.
+
+    How deep Python reads by itself differs between its versions.
+    """
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        found = fault(value)
     except RecursionError:
-        raise click.UsageError(f"{text[:60]!r}… has {TOO_DEEP}") from None
+        found = Fault("", TOO_DEEP)
+    if found is not None:
+        raise click.UsageError(f"{brief(text)}: {found}")
+    return value
 
 
 def each_once(pairs: Iterable[tuple[str, Any]], what: str) -> dict[str, Any]:

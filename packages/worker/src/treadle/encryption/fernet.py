@@ -28,10 +28,11 @@ class FernetCodec:
         if not isinstance(keys, Iterable):
             raise _invalid(f"encryption keys are a text, bytes or several of them, not {type(keys).__name__}")
         given = [keys] if isinstance(keys, str | bytes) else list(keys)
-        made = []
+        whole, made = [], []
         for number, key in enumerate(given, start=1):
             try:
-                made.append(fernet.Fernet(_whole(key)))
+                whole.append(_whole(key))
+                made.append(fernet.Fernet(whole[-1]))
             except (ValueError, TypeError):
                 raise _invalid(
                     f"encryption key {number} of {len(given)} is none: a key is 32 bytes in URL-safe base64, as"
@@ -41,7 +42,7 @@ class FernetCodec:
             raise _invalid("no encryption key is given: treadle.encryption.new_key() makes one")
         self._fernet = fernet.MultiFernet(made)
         # Keys of their own for the digests: no key serves two ends.
-        self._digest_keys = [hmac.digest(urlsafe_b64decode(key), _PURPOSE, "sha256") for key in given]
+        self._digest_keys = [hmac.digest(urlsafe_b64decode(key), _PURPOSE, "sha256") for key in whole]
 
     def __repr__(self) -> str:
         return f"<FernetCodec of {len(self._digest_keys)} keys>"
@@ -60,14 +61,13 @@ class FernetCodec:
         return [hmac.digest(key, data, "sha256")[:_DIGEST_BYTES] for key in self._digest_keys[:8]]
 
 
-def _whole(key: str | bytes) -> str | bytes:
-    """Return a key. Raises `ValueError` for what has other characters too.
+def _whole(key: str | bytes) -> bytes:
+    """Return a key in URL-safe base64, given in either alphabet. Raises `ValueError` for what has other characters too.
 
     Base64 is read past them: of two keys with a semicolon between the second would be lost without a word.
     """
     text = key.decode() if isinstance(key, bytes) else str(key)
-    b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
-    return key
+    return urlsafe_b64encode(b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True))
 
 
 def new_key() -> str:

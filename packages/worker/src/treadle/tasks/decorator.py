@@ -25,7 +25,7 @@ from treadle.errors import DefinitionError
 from treadle.tasks.definition import Isolation, P, R, Task, TaskFunction
 from treadle.tasks.registry import remember
 from treadle.tasks.schedules import Schedule, checked
-from treadle.tasks.signature import Signature
+from treadle.tasks.signature import Signature, signature_of
 from treadle.tasks.verdicts import Exceptions, Verdicts
 from treadle.values import brief
 from treadle.wire.limits import MOST_NAMED, LimitOfJob
@@ -174,7 +174,7 @@ def _job_name(room: str, category: str, given: str | None, function: Callable[..
 
 
 def _first_parameter(function: Callable[..., Any]) -> str | None:
-    return next(iter(inspect.signature(function).parameters), None)
+    return next(iter(signature_of(function).parameters), None)
 
 
 def _isolation(function: Callable[..., Any], wanted: Isolation | None) -> Isolation:

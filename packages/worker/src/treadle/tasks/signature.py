@@ -2,6 +2,7 @@
 
 import enum
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -53,6 +54,19 @@ class _Schema(GenerateJsonSchema):
         return described
 
 
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Return a function's signature, whose annotations may name what is not there yet.
+
+    From Python 3.14 on they are evaluated when they are asked for (PEP 649), and such a name would raise a `NameError`;
+    a `ForwardRef` stands in its place. Raises `TypeError` and `ValueError` as `inspect.signature`.
+    """
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
+
+
 class Signature:
     """The parameters of `function`, without the `Context` that is injected.
 
@@ -64,7 +78,7 @@ class Signature:
         self.function = function
         self.name: str = getattr(function, "__qualname__", repr(function))
         self._locals = dict(local_names or {})
-        parameters = list(inspect.signature(function).parameters.values())
+        parameters = list(signature_of(function).parameters.values())
         self.wants_context: bool = bool(parameters) and self._is_context(parameters[0])
         self.parameters: list[inspect.Parameter] = parameters[1:] if self.wants_context else parameters
         for parameter in self.parameters:
@@ -212,7 +226,7 @@ class Signature:
             raise DefinitionError(f"{self.name} takes its Context as {parameter.name}: make it the first parameter")
 
     def _is_context(self, parameter: inspect.Parameter) -> bool:
-        annotation = parameter.annotation
+        annotation = _written(parameter.annotation)
         if isinstance(annotation, str):
             if annotation in _CONTEXT_SPELLINGS:
                 return True
@@ -233,8 +247,8 @@ class Signature:
         except Exception as error:
             # It is a text that was evaluated, and may raise whatever is written there.
             raise DefinitionError(
-                f"{self.name}: the annotation {annotation!r} can't be resolved ({error}); import what it names at"
-                " runtime, not under TYPE_CHECKING"
+                f"{self.name}: the annotation {_written(annotation)!r} can't be resolved ({error}); import what it"
+                " names at runtime, not under TYPE_CHECKING"
             ) from error
 
     def _model_without(self, names: frozenset[str]) -> type[BaseModel]:
@@ -289,9 +303,14 @@ class Signature:
 
     def _make_returns(self) -> Returned:
         try:
-            return Returned(self._resolve(inspect.signature(self.function).return_annotation))
+            return Returned(self._resolve(signature_of(self.function).return_annotation))
         except DefinitionError:
             return Returned()
+
+
+def _written(annotation: Any) -> Any:
+    """Return an annotation; of one whose names are looked up later, how it is written."""
+    return annotation.__forward_arg__ if isinstance(annotation, typing.ForwardRef) else annotation
 
 
 def _is_the_context(annotation: Any) -> bool:

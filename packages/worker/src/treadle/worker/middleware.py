@@ -8,6 +8,7 @@ from typing import Any
 from treadle.errors import DefinitionError
 from treadle.tasks.context import Context
 from treadle.tasks.endings import Ending
+from treadle.tasks.signature import signature_of
 from treadle.values import brief
 
 CallNext = Callable[[], Awaitable[Any]]
@@ -47,7 +48,7 @@ def _unfit(one: object) -> str | None:
     if inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one):
         return "yields, and nothing goes on behind a yield"
     try:
-        inspect.signature(one).bind(None, None)
+        signature_of(one).bind(None, None)
     except TypeError:
         return "can't be called with a context and call_next"
     except ValueError:
