@@ -45,6 +45,7 @@ async def test_each_key_narrows_a_list_over_http(lab: Room) -> None:
         f"id:{task['id'][:30]}": [task],
         f"worker:{worker['id']}": [task], "room:lab": [other, task],
         "error:boom": [task], "-error:boom": [other], "failure:00ff00ff00ff00ff": [], f"flow:{FLOW}": [other],
+        f"flow:{FLOW[:5].upper()}": [other], f"flow:{FLOW.replace('-', '')[:31]}": [other], "flow:ff": [],
     }  # fmt: skip
 
     for text, wanted in found.items():

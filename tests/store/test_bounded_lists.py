@@ -45,6 +45,7 @@ FILTERS: dict[str, dict[str, Any]] = {
     "tag": {"tag": "kind=test"},
     "id": {"id": "00", "error": "ValueError"},
     "flow": {"flow": "00000000-0000-7000-8000-00000000000a"},
+    "flows": {"flow": "00"},
     "failure": {"failure": "4b1f0c2a9d3e5f60"},
     "failed": {"status": ["failed", "cancelled", "paused"]},
     "open": {"status": ["failed", "scheduled", "blocked"], "text": "no such"},

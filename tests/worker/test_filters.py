@@ -64,7 +64,7 @@ def test_an_empty_filter_means_everything() -> None:
         ("duration:5m", "write >5m for what took longer", 0),
         ("duration:>999999d", "duration:", 0),
         ("id:web-1", "id: write how an id begins, as 019aa5c0", 0),
-        ("flow:x", "flow: write a UUID", 0),
+        ("flow:x", "flow: write how an id begins", 0),
         ("room:a@b", "room: 'a@b' is not a room", 0),
     ],
 )
@@ -155,6 +155,7 @@ def test_every_key_of_the_language_narrows() -> None:
         "tags": {"k": "v", "region": {"name": "eu west", "n": [1, 2.5]}},
         "worker_id": uuid(5),
         "run_id": 2,
+        "flow_id": uuid(7),
         "error": "ValueError: no cell",
         "reason": "timeout",
         "created_at": "2026-01-01T12:00:00Z",
@@ -180,6 +181,9 @@ def test_every_key_of_the_language_narrows() -> None:
         "ANGLE",
         row["id"][-8:],
         f"id:{row['id'][:20].upper()}",
+        f"id:{row['id'].replace('-', '')[:20]}",
+        f"flow:{uuid(7)}",
+        f"flow:{uuid(7).replace('-', '')[:30].upper()}",
         "tag:k tag.region.n:1",
         "worker:web-2",
         "tries:3",
@@ -212,6 +216,8 @@ def test_every_key_of_the_language_narrows() -> None:
         "tag.region.n:2",
         "nothing",
         "id:ffff",
+        "flow:ffff",
+        f"flow:{uuid(8)}",
         "tag:k tag:l",
         "worker:web-1",
         "tries:2",
@@ -243,7 +249,7 @@ def test_every_key_of_the_language_narrows() -> None:
 def test_what_has_not_begun_or_ended_has_no_time_of_it() -> None:
     waiting = {"id": uuid(1), "job_name": "a:b:c", "status": "pending", "run_id": None}
 
-    for text in ("started:<9w", "started:>1s", "ended:<9w", "duration:>0s", "duration:<9w", "created:<9w", "tries:>0"):
+    for text in ("started:<9w", "started:>1s", "ended:<9w", "duration:>0s", "duration:<9w", "tries:>0", "flow:0"):
         assert not matches(parse(text), waiting), text
     assert matches(parse("tries:0 -worker:web-1 -target:x"), waiting)
 

@@ -30,6 +30,7 @@ TAGS: list[dict[str, Any] | None] = [
     {"region": ["eu", "us"], "n": 3.0},
     {"region": {"name": "EU"}, "ok": True, "none": None},
 ]
+FLOWS = ["019aa5c0-0000-7000-8000-00000000000a", "019aa5c0-0000-7000-8000-00000000000b"]
 HOURS = [START + timedelta(hours=hours) for hours in range(-1, 4)]
 WANTED_TAGS = ["region", "region=eu", "region.name", "region.name=eu", "region.name=EU", "n=3", "ok=true", "none=null"]
 SIGHTS = [None, Visibility(), Visibility(frozenset({"lab"})), Visibility(frozenset({"x"}), ("d", "@"))]
@@ -51,6 +52,7 @@ async def various(stored: StoredTasks, draw: random.Random) -> list[Task]:
         row["reason"] = draw.choice([None, "error", "timeout", "claim-expired"])
         row["worker_id"] = row["worker_id"] or draw.choice([None, WORKER])
         row["updated_at"] = row["due_at"]
+        row["flow_id"] = draw.choice([None, *FLOWS])
         if draw.random() < 0.3:
             row["id"] = str(uuid7())[:-4] + f"{draw.randrange(1 << 16):04x}"
     await stored.put(rows)
@@ -84,6 +86,7 @@ def some_filters(draw: random.Random, found: list[Task]) -> Iterator[TaskFilter]
             "error": draw.choice(["ValueError", "timeout", "boom", "None"]),
             "not_error": draw.sample(["ValueError", "KeyError", "claim-expired"], 2),
             "not_tag": draw.sample(WANTED_TAGS, draw.choice([1, 2])),
+            "flow": draw.choice([*FLOWS, FLOWS[0][:9].upper(), FLOWS[1].replace("-", ""), "f"]),
             "id": draw.choice([some_id[:9], some_id[:13].upper(), some_id.replace("-", ""), some_id, "f"]),
         }
         names = draw.sample(sorted(parts), draw.choice([0, 1, 1, 2, 3, 4]))

@@ -7,7 +7,8 @@ import click
 
 from treadle.cli.show import ListedGroup, age, as_json, ask, at_most, print_json, print_page, print_table, say
 from treadle.cli.task_options import TIME, Duration
-from treadle.cli.which import LENGTH, begins, is_beginning, the_one
+from treadle.cli.which import LENGTH, is_beginning, the_one
+from treadle.wire.ids import begins
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
@@ -119,7 +120,7 @@ async def _id_of(client: "Client", which: str) -> str:
         return which
     valid = [item async for item in client.tokens() if _state(item) == "valid"]
     named = [item.id for item in valid if item.name == which]
-    begun = [item.id for item in valid if begins(item.id, which)]
+    begun = [item.id for item in valid if begins(item.id, which)] if is_beginning(which) else []
     if len(named) > 1:
         raise click.ClickException(
             f"{len(named)} valid tokens are named {which!r}: revoke one by its id ({', '.join(named)})"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treadle.wire.ids import begins
 from treadle.wire.reasons import ID_BEGINNING
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _FILTER = """
 A FILTER is words with spaces between, all of which must hold: status:failed (several with commas; open, done and all
 are groups), job:@global:tasks:hello, room:lab, target:robot, worker:NAME (or id), tag:key or tag:key=value (in a nested
-one tag.region.name:eu; several), id:0199 (how it begins), flow:ID, error:ValueError (or the reason), failure:ID (a
+one tag.region.name:eu; several), id:0199 (how it begins), flow:0199, error:ValueError (or the reason), failure:ID (a
 group of failures), tries:>2, created:<1h, started:>5m, ended:2026-01-31 (or a time behind < or >), duration:>1m30s.
 A - before status:, job:, room:, target:, worker:, tag: and error: means what is not so, behind -- on the command line
 or as --where=-tag:x. Anything else is text to be found in the id, the job's name, the payload or the error.
@@ -82,15 +83,6 @@ def the_one(given: str, what: str, ids: Iterable[str]) -> str:
     return found[0]
 
 
-def begins(whole: str, given: str) -> bool:
-    """Return whether an id begins with what is given, with or without its dashes."""
-    return is_beginning(given) and _digits(whole).startswith(_digits(given))
-
-
 def is_beginning(text: str) -> bool:
     """Return whether an id may begin so."""
     return _ID.fullmatch(text) is not None
-
-
-def _digits(text: str) -> str:
-    return text.replace("-", "").lower()

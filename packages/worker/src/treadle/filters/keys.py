@@ -43,7 +43,7 @@ KEYS = {
         negates=True,
     ),
     "id": Key("the beginning of the task's id", ("id:019aa5c0",)),
-    "flow": Key("the id of the flow that it belongs to", ("flow:019aa5c0-0000-7000-8000-000000000001",)),
+    "flow": Key("the beginning of the id of the flow that it belongs to", ("flow:019aa5c0",)),
     "error": Key(
         "the class of its error, or the reason: ValueError, timeout, claim-expired",
         ("error:ValueError", "error:timeout", "-error:claim-expired"),

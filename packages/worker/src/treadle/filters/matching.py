@@ -7,6 +7,7 @@ from typing import Any
 
 from treadle.wire import tags
 from treadle.wire.filters import TIMES, TaskFilter, has_error
+from treadle.wire.ids import begins
 
 WorkerNames = Mapping[str, str | None]
 """The names of workers by their ids."""
@@ -21,7 +22,7 @@ def matches(task_filter: TaskFilter, task: Mapping[str, Any], *, workers: Worker
     """
     if task_filter.status is not None and task["status"] not in task_filter.status:
         return False
-    if task_filter.id is not None and not task["id"].startswith(task_filter.id):
+    if not all(begins(task.get(column) or "", part) for column, part in _ids(task_filter)):
         return False
     return (
         all(_is_among_its_own(task_filter, task, workers or {}))
@@ -30,6 +31,12 @@ def matches(task_filter: TaskFilter, task: Mapping[str, Any], *, workers: Worker
         and all(_is_of_its_time(task_filter, task))
         and _holds(task_filter.text or "", task)
     )
+
+
+def _ids(task_filter: TaskFilter) -> Iterator[tuple[str, str]]:
+    for column, part in (("id", task_filter.id), ("flow_id", task_filter.flow)):
+        if part is not None:
+            yield column, part
 
 
 def _is_among_its_own(task_filter: TaskFilter, task: Mapping[str, Any], workers: WorkerNames) -> Iterator[bool]:

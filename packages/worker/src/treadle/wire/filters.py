@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints
 
 from treadle.wire.fields import EARLIEST, LATEST, TEN_YEARS, GivenInstant, Request, Text
-from treadle.wire.ids import Uuid, is_uuid
+from treadle.wire.ids import IdBeginning, is_uuid
 from treadle.wire.names import Room
-from treadle.wire.reasons import FAILURE_ID, ID_BEGINNING
+from treadle.wire.reasons import FAILURE_ID
 from treadle.wire.status import Status
 from treadle.wire.values import MOST_INTEGER
 
@@ -73,10 +73,10 @@ class TaskFilter(Request):
     worker: WorkerWord | None = None
     tag: Annotated[list[TagWord], *_SEVERAL, PlainSerializer(_as_one)] | None = None
     """All of which it has."""
-    id: Annotated[str, StringConstraints(pattern=ID_BEGINNING, to_lower=True)] | None = None
+    id: IdBeginning | None = None
     """The beginning of the id, or all of it."""
-    flow: Uuid | None = None
-    """The id of the flow that it belongs to."""
+    flow: IdBeginning | None = None
+    """The id of the flow that it belongs to, or its beginning."""
     text: Text | None = None
     """Part of the id, the job's name, the payload or the error."""
     created_from: Bound | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, NewType, TypeAlias
 
 from pydantic import StringConstraints
 
-from treadle.wire.reasons import UUID
+from treadle.wire.reasons import ID_BEGINNING, UUID
 
 TaskId = NewType("TaskId", str)
 """A task's id, a UUID that its submitter may choose."""
@@ -20,6 +20,9 @@ RunId = NewType("RunId", int)
 Uuid = Annotated[str, StringConstraints(pattern=UUID, to_lower=True)]
 """A UUID in its canonical text form; read in either case, kept in lower case."""
 
+IdBeginning = Annotated[str, StringConstraints(pattern=ID_BEGINNING, to_lower=True)]
+"""How a UUID begins, or all of it, with or without its dashes."""
+
 GivenId: TypeAlias = str | uuid.UUID
 """An id as a program has it: its text, or what its database and its web framework give."""
 
@@ -27,3 +30,12 @@ GivenId: TypeAlias = str | uuid.UUID
 def is_uuid(text: str) -> bool:
     """Return whether `text` is a UUID in its canonical form."""
     return re.fullmatch(UUID, text) is not None
+
+
+def begins(whole: str, given: str) -> bool:
+    """Return whether an id begins with what is given, with or without its dashes."""
+    return _digits(whole).startswith(_digits(given))
+
+
+def _digits(text: str) -> str:
+    return text.replace("-", "").lower()

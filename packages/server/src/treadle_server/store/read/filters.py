@@ -215,9 +215,9 @@ async def _narrow(connection: AsyncConnection, wanted: TaskFilter) -> Where:
         found.is_narrow = True
     ranges = []
     if wanted.flow is not None:
-        ranges.append(tasks.c.flow_id == wanted.flow)
+        ranges.append(_begins(tasks.c.flow_id, wanted.flow))
     if wanted.id is not None:
-        ranges.append(tasks.c.id.between(*ids_from(wanted.id)))
+        ranges.append(_begins(tasks.c.id, wanted.id))
     for one in ranges:
         those = select(tasks.c.seq).where(one)
         is_rare = not found.is_narrow and await few.are_rare(connection, those)
@@ -330,6 +330,11 @@ def in_statuses(wanted: Sequence[Status], *, plain: bool) -> list[ColumnElement[
         # The index of leased tasks is used only when its own condition stands in the query word by word.
         conditions.append(status_in(*LEASED))
     return conditions
+
+
+def _begins(column: Column[Any], beginning: str) -> ColumnElement[bool]:
+    first, last = ids_from(beginning)
+    return column == first if first == last else column.between(first, last)
 
 
 def ids_from(prefix: str) -> tuple[str, str]:

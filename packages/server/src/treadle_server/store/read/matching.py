@@ -36,7 +36,7 @@ def _everything(_task: Task) -> bool:
     return True
 
 
-_EQUAL = {"job": "job_name", "room": "room", "target": "target", "worker": "worker_id", "flow": "flow_id"}
+_EQUAL = {"job": "job_name", "room": "room", "target": "target", "worker": "worker_id"}
 """The columns of a task that are what these parts of a filter say."""
 
 
@@ -47,9 +47,9 @@ def _parts(wanted: TaskFilter) -> list[Matches]:
     for name, column in _EQUAL.items():
         if (value := getattr(wanted, name)) is not None:
             parts.append(_is_one_of({value}, attrgetter(column)))
-    if wanted.id is not None:
-        first, last = ids_from(wanted.id)
-        parts.append(lambda task: first <= task.id <= last)
+    for beginning, of_task in ((wanted.id, "id"), (wanted.flow, "flow_id")):
+        if beginning is not None:
+            parts.append(_is_within(ids_from(beginning), attrgetter(of_task)))
     parts += [_has(tag) for tag in wanted.tag or ()]
     parts += [_is_bounded(compare, _BOUNDED[of], value) for compare, of, value in bounds_of(wanted)]
     if wanted.error is not None:
@@ -58,6 +58,11 @@ def _parts(wanted: TaskFilter) -> list[Matches]:
     if (visibility := visibility_of(wanted)) is not None:
         parts.append(lambda task: visibility.admits(task.room))
     return parts
+
+
+def _is_within(ids: tuple[str, str], of: Callable[[Task], str | None]) -> Matches:
+    first, last = ids
+    return lambda task: (one := of(task)) is not None and first <= one <= last
 
 
 def _has(tag: str) -> Matches:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from treadle.wire.filters import TaskFilter
+from treadle.wire.ids import begins
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.status import OPEN
 from treadle.wire.tags import has
@@ -66,7 +67,7 @@ def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
         and wanted.job in {None, item.job_name}
         and wanted.target in {None, target}
         and (wanted.status is None or item.last_status in wanted.status)
-        and (wanted.id is None or (item.last_task_id or "").startswith(wanted.id))
+        and (wanted.id is None or begins(item.last_task_id or "", wanted.id))
         and all(has(item.options.get("tags"), tag) for tag in wanted.tag or ())
         and any(text in part.casefold() for part in said)
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from treadle.wire.filters import TaskFilter
+from treadle.wire.ids import begins
 from treadle.wire.targets import TargetHolder, TargetItem
 from treadle_tui.core.draw.format import age, number, since
 from treadle_tui.core.draw.glyphs import TargetState
@@ -68,7 +69,7 @@ def _means_holder(wanted: TaskFilter, holder: TargetHolder) -> bool:
         (wanted.status is None or holder.status in wanted.status)
         and wanted.job in {None, holder.job_name}
         and wanted.worker in {None, holder.worker_id}
-        and (wanted.id is None or holder.task_id.startswith(wanted.id))
+        and (wanted.id is None or begins(holder.task_id, wanted.id))
     )
 
 
