@@ -50,7 +50,15 @@ def test_a_huge_text_costs_only_what_is_shown_of_it() -> None:
     assert len(clean("\x00" * 50_000_000, limit=100)) == 400
 
 
-@given(st.lists(st.text(), max_size=4), st.integers(1, 40), st.booleans(), st.booleans())
+JOINED = ["👩\u200d👩\u200d👧", "क्\u200dष", "e\u0301", "🇩🇪", "⚠\ufe0f", "\u0301", "語", "a", " "]
+
+
+@given(
+    st.lists(st.text() | st.lists(st.sampled_from(JOINED), max_size=20).map("".join), max_size=4),
+    st.integers(1, 40),
+    st.booleans(),
+    st.booleans(),
+)
 def test_fitted_text_takes_exactly_its_cells(texts: list[str], cells: int, right: bool, keep_end: bool) -> None:
     spans = tuple(Span(clean(text)) for text in texts)
 
@@ -70,6 +78,15 @@ def test_letters_with_marks_take_all_of_the_room_that_there_is() -> None:
 
 def test_the_end_is_kept_where_it_tells_things_apart() -> None:
     assert plain(fit((Span("@global:"), Span("Rotate")), 9, keep_end=True)) == "…l:Rotate"
+
+
+def test_a_name_that_is_cut_at_its_beginning_keeps_letters_and_their_marks_together() -> None:
+    assert plain(fit((Span("cafe\u0301s"),), 3, keep_end=True)) == "…e\u0301s"
+    assert plain(fit((Span("日本語"), Span("x")), 4, keep_end=True)) == "…語x"
+
+
+def test_no_character_is_drawn_wider_by_some_terminals_than_by_others() -> None:
+    assert clean("⚠\ufe0f late") == "⚠ late"
 
 
 def test_what_is_drawn_before_a_name_stays() -> None:

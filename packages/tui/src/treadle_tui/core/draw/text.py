@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, set_cell_size, split_text
 
 from treadle.wire import shown
 
@@ -45,8 +45,11 @@ KEPT = f"{BLANKS}\u200c\u200d"
 
 
 def clean(text: str, *, limit: int = SHOWN, ascii_only: bool = False) -> str:
-    """Return the first `limit` characters of `text` as `treadle.wire.shown.clean` does."""
-    return shown.clean(text, limit=limit, ascii_only=ascii_only)
+    """Return the first `limit` characters of `text` as `treadle.wire.shown.clean` does.
+
+    What asks for a coloured picture is left out: half of all terminals draw it two cells wide, and half in one.
+    """
+    return shown.clean(text, limit=limit, ascii_only=ascii_only).replace("\ufe0f", "")
 
 
 def bare(text: str) -> str:
@@ -68,16 +71,20 @@ def width(spans: Iterable[Span]) -> int:
     return sum(cell_len(span.text) for span in spans)
 
 
-def clip(text: str, cells: int, *, ellipsis: str = "…") -> str:
-    """Return `text` in at most `cells` cells, with an ellipsis where something is left out."""
+def clip(text: str, cells: int, *, keep_end: bool = False, ellipsis: str = "…") -> str:
+    """Return `text` in at most `cells` cells, with an ellipsis for its end, or its beginning, that is left out."""
     if cells <= 0:
         return ""
     # What lies far behind the edge is never measured.
     if len(text) <= cells * MARKED and cell_len(text) <= cells:
         return text
-    if cells <= len(ellipsis):
+    room, near = cells - len(ellipsis), (cells + 1) * MARKED
+    if room <= 0:
         return ellipsis
-    return set_cell_size(text[: (cells + 1) * MARKED], cells - len(ellipsis)).rstrip() + ellipsis
+    if keep_end:
+        end = text[-near:].lstrip("\u200d")
+        return ellipsis + split_text(end, cell_len(end) - room)[1].lstrip()
+    return set_cell_size(text[:near], room).rstrip() + ellipsis
 
 
 def fit(
@@ -91,33 +98,29 @@ def fit(
     if taken > cells:
         if keep_end and 0 < width(spans[:stem]) < cells:
             return (*spans[:stem], *fit(spans[stem:], cells - width(spans[:stem]), keep_end=True, ellipsis=ellipsis))
-        if keep_end:
-            return _reversed(_clipped(_reversed(spans), cells, ellipsis))
-        return _clipped(spans, cells, ellipsis)
+        return _clipped(spans, cells, keep_end=keep_end, ellipsis=ellipsis)
     if taken == cells:
         return spans
     gap = Span(" " * (cells - taken))
     return (gap, *spans) if right else (*spans, gap)
 
 
-def _clipped(spans: Spans, cells: int, ellipsis: str) -> Spans:
+def _clipped(spans: Spans, cells: int, *, keep_end: bool, ellipsis: str) -> Spans:
     kept: list[Span] = []
     left = cells
-    for index, (text, tone, link) in enumerate(spans):
+    inwards = spans[::-1] if keep_end else spans
+    for index, (text, tone, link) in enumerate(inwards):
         size = cell_len(text)
-        more = any(later.text for later in spans[index + 1 :])
+        more = "." if any(further.text for further in inwards[index + 1 :]) else ""
         if size < left or (size == left and not more):
             kept.append(Span(text, tone, link))
             left -= size
             continue
-        part = clip(text + ("." if more else ""), left, ellipsis=ellipsis)
-        kept.append(Span(part + " " * (left - cell_len(part)), tone, link))
+        part = clip(more + text if keep_end else text + more, left, keep_end=keep_end, ellipsis=ellipsis)
+        kept.append(Span(part, tone, link))
+        left -= cell_len(part)
         break
-    return tuple(kept)
-
-
-def _reversed(spans: Spans) -> Spans:
-    return tuple(Span(text[::-1], tone, link) for text, tone, link in reversed(spans))
+    return (*(reversed(kept) if keep_end else kept), *((Span(" " * left),) if left else ()))
 
 
 def joined(parts: Iterable[Spans], *, gap: str = " ") -> Spans:
