@@ -1,8 +1,12 @@
 """`treadle cancel`, `pause`, `resume`, `rerun` and `resolve`, as someone who only reads the help would use them."""
 
+import json
+
 import pytest
 
 from tests.worker.cli.conftest import Command, Shop
+from treadle.client.client import Client
+from treadle.wire.tasks import TaskItem
 
 NOBODY = "0199aaaa-0000-7000-8000-000000000000"
 
@@ -36,6 +40,44 @@ def test_one_refusal_does_not_keep_the_others_and_makes_the_exit_code_1(command:
     wrong, unknown = result.stderr.splitlines()
     assert wrong.startswith(f"Error: {done}: Invalid task transition")
     assert unknown.startswith(f"Error: {NOBODY}: Task not found")
+
+
+def test_json_tells_of_each_in_its_place_what_became_of_it(command: Command, shop: Shop) -> None:
+    done, task = shop.submit(), shop.submit()
+    command.said("cancel", done)
+
+    result = command("cancel", done, task, NOBODY, "one", "--json")
+
+    assert result.exit_code == 1
+    again, cancelled, unknown, no_id = json.loads(result.stdout)
+    assert (again["refused"], again["type"]) == (done, "/v1/problems/invalid-task-transition")
+    assert (cancelled["id"], cancelled["status"]) == (task, "cancelled")
+    assert (unknown["refused"], unknown["type"]) == (NOBODY, "/v1/problems/task-not-found")
+    said = "'one' is no task's id: that is a UUID, or its beginning"
+    assert no_id == {"refused": "one", "type": None, "detail": said}
+    assert len(result.stderr.splitlines()) == 3
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_what_was_done_is_told_though_the_server_is_lost_before_the_last(
+    command: Command, shop: Shop, form: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = shop.submit(), shop.submit()
+    cancel = Client.cancel
+
+    async def cancelled(client: Client, task_id: str) -> TaskItem:
+        if task_id == second:
+            await client.close()
+        return await cancel(client, task_id)
+
+    monkeypatch.setattr(Client, "cancel", cancelled)
+
+    result = command("cancel", first, second, *form)
+
+    assert result.exit_code == 1
+    assert first in result.stdout
+    assert second not in result.stdout
+    assert result.stderr.startswith("Error: ")
 
 
 def test_the_beginning_of_an_id_is_enough_when_it_is_one_tasks_alone(command: Command, shop: Shop) -> None:

@@ -74,26 +74,37 @@ def _said_of_task(item: "TaskItem") -> str:
 
 
 def steer_each(names: Sequence[str], verb: "SteeringCall[T]", said: Callable[[T], str], *, is_json: bool) -> None:
-    """Do it to each of them by its name, print what came of it, and what was refused; any refusal is exit code 1."""
+    """Do it to each of them by its name, and say what came of it; any refusal is exit code 1.
+
+    What was done is told also where the connection is lost before the last. As JSON what was refused stands in its
+    place in the list.
+    """
     from treadle.errors import ProblemError
 
-    async def work(client: "Client") -> tuple[list[T], list[str]]:
-        done: list[T] = []
-        errors: list[str] = []
+    outcomes: list[T | dict[str, str | None]] = []
+    has_refused = False
+
+    async def work(client: "Client") -> None:
+        nonlocal has_refused
         for name in names:
             try:
-                done.append(await verb(client, name))
+                outcomes.append(done := await verb(client, name))
             except (ProblemError, NotOne) as error:
-                errors.append(f"{name}: {error}")
-        return done, errors
+                has_refused = True
+                kind = error.problem.type if isinstance(error, ProblemError) else None
+                outcomes.append({"refused": name, "type": kind, "detail": str(error)})
+                say(f"Error: {name}: {error}", err=True)
+            else:
+                if not is_json:
+                    say(said(done))
 
-    done, errors = ask(work)
-    if is_json:
-        print_json(done)
-    else:
-        for item in done:
-            say(said(item))
-    _fail_with(errors)
+    try:
+        ask(work)
+    finally:
+        if is_json and outcomes:
+            print_json(outcomes)
+    if has_refused:
+        raise SystemExit(1)
 
 
 def _steer_where(action: "Action", wanted: "TaskFilter", *, is_json: bool, **fields: Any) -> None:
@@ -109,7 +120,10 @@ def print_result(verb: str, result: "BulkResult", *, is_json: bool) -> None:
         say(f"{verb}: {result.changed} of {result.matched} tasks")
     shown = [f"{problem.id}: {problem.detail}" for problem in result.problems[:MOST_SHOWN]]
     refused = result.matched - result.changed
-    _fail_with([*shown, f"and {refused - len(shown)} more"] if refused > len(shown) else shown)
+    for error in [*shown, f"and {refused - len(shown)} more"] if refused > len(shown) else shown:
+        say(f"Error: {error}", err=True)
+    if refused:
+        raise SystemExit(1)
 
 
 def _steer_tasks_or_queues(
@@ -132,13 +146,6 @@ def _steer_queues(names: Sequence[str], *, is_paused: bool, is_json: bool) -> No
         return client.pause_queue(name) if is_paused else client.resume_queue(name)
 
     steer_each(names, change, lambda item: f"{item.full_name} {'paused' if item.paused else 'open'}", is_json=is_json)
-
-
-def _fail_with(errors: Sequence[str]) -> None:
-    for error in errors:
-        say(f"Error: {error}", err=True)
-    if errors:
-        raise SystemExit(1)
 
 
 def _explained(function: Callable[..., None]) -> Callable[..., None]:
