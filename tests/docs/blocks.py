@@ -96,7 +96,9 @@ def defined(code: str) -> set[str]:
 def _table(code: str) -> symtable.SymbolTable:
     """Read code as a coroutine's, which may await: a program's own names are its local ones then."""
     inside = "".join(f"    {line}\n" for line in code.splitlines())
-    return symtable.symtable(f"async def block():\n{inside}    pass\n", "block", "exec").get_children()[0]
+    whole = symtable.symtable(f"async def block():\n{inside}    pass\n", "block", "exec")
+    # From Python 3.14 on a function's annotations are a scope of their own, beside it.
+    return next(table for table in whole.get_children() if table.get_name() == "block")
 
 
 def _read(table: symtable.SymbolTable) -> set[str]:

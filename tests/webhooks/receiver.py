@@ -55,6 +55,7 @@ class Receiver:
     tls: ssl.SSLContext | None = None
     _server: asyncio.Server | None = None
     _came: asyncio.Event = field(default_factory=asyncio.Event)
+    _serving: set["asyncio.Task[Any]"] = field(default_factory=set)
 
     @property
     def url(self) -> str:
@@ -69,10 +70,16 @@ class Receiver:
         """Be gone: connections are refused."""
         if self._server is not None:
             self._server.close()
+            # From Python 3.12 on it waits for its connections too, and an answer may be one that never ends.
+            for task in self._serving:
+                task.cancel()
             await self._server.wait_closed()
             self._server = None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if task := asyncio.current_task():
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             first, *lines = head.strip().split("\r\n")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,6 +20,9 @@ STOP_SECONDS = 4.0
 
 REAP_SECONDS = 2.0
 """How long one that was killed may take to be gone."""
+
+_LOOK_SECONDS = 0.01
+"""How often it is looked whether a process has ended."""
 
 
 class Child:
@@ -53,8 +57,7 @@ class Child:
         """Ask the process to stop, and kill it with all that it has started when it takes too long."""
         if self.is_running:
             self.process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(STOP_SECONDS)
+            wait(self.process, STOP_SECONDS)
         if self.has_own_group:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -134,13 +137,19 @@ class Children:
 
 
 def reap(process: subprocess.Popen[Any]) -> None:
-    """Wait for the end of a process that was killed, `REAP_SECONDS` at most.
+    """Wait for the end of a process that was killed, `REAP_SECONDS` at most: the system forgets it with its starter."""
+    wait(process, REAP_SECONDS)
 
-    A Ctrl-C that comes while `Popen.poll` takes its lock leaves that locked for ever: a wait without a limit would be
-    one for ever too. The system forgets the process with its starter then.
+
+def wait(process: subprocess.Popen[Any], seconds: float) -> None:
+    """Wait for a process to end, for so many seconds at most.
+
+    A Ctrl-C that comes while `Popen.poll` takes its lock leaves that locked for ever. Whoever then calls `Popen.wait`
+    without a limit, and on Python 3.15 with one too, waits for it for ever.
     """
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(REAP_SECONDS)
+    end = monotonic() + seconds
+    while process.poll() is None and monotonic() < end:
+        sleep(_LOOK_SECONDS)
 
 
 def without_treadle() -> dict[str, str]:

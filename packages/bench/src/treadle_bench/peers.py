@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from treadle_bench.cases.submits import BULK, MANY, ONE
-from treadle_bench.children import reap, without_treadle
+from treadle_bench.children import reap, wait, without_treadle
 from treadle_bench.figures import BenchFailed, Ratio, Row
 
 PEER_SECONDS = 1800
@@ -76,8 +76,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
     if process.poll() is not None:
         return
     os.killpg(process.pid, signal.SIGINT)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(STOP_SECONDS)
+    wait(process, STOP_SECONDS)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     reap(process)

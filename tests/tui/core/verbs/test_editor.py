@@ -47,7 +47,7 @@ def test_10_every_task_can_be_read_back_from_its_text_and_nothing_in_it_is_obeye
         ('{"scheduled_at": "noon"}', "scheduled_at: write the time as in"),
         ('{"weight": 0}', "weight: input should be greater than or equal to 1"),
         ('{"payload": {"x": NaN}}', "NaN is no JSON"),
-        ("[" * 100_000, "recursion"),
+        ("[" * 100_000, "more than 64 levels"),
     ],
 )
 def test_each_mistake_is_named(text: str, problem: str) -> None:

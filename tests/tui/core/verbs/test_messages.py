@@ -54,7 +54,7 @@ def test_what_is_left_out_is_null(line: str, message: tuple[str, Any]) -> None:
         ("approved NaN", "NaN is no JSON"),
         ('"approved 1', "quotes don't close"),
         ('"" 1', "a message has a name"),
-        ("approved " + "[" * 100_000, "recursion"),
+        ("approved " + "[" * 100_000, "more than 64 levels"),
     ],
 )
 def test_what_is_no_message_is_told_with_what_to_write(line: str, problem: str) -> None:

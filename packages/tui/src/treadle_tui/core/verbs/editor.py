@@ -14,6 +14,7 @@ from treadle.wire.options import CLEARED, OPTIONS, TaskOptions, TaskTimes, TaskT
 from treadle.wire.reasons import reason
 from treadle.wire.status import LEASED, WAITING
 from treadle.wire.tasks import TaskItem
+from treadle.wire.values import TOO_DEEP
 from treadle_tui.core.draw.glyphs import UNICODE
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.verbs.plan import Refusal
@@ -111,8 +112,8 @@ def read_json(text: str) -> Any:
         return json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"line {error.lineno}, column {error.colno}: {error.msg.lower()}") from None
-    except RecursionError as error:
-        raise ValueError(str(error)) from None
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
 
 
 def _problems(changes: Changes, task: TaskItem) -> Iterator[str]:
