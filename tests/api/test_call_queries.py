@@ -5,6 +5,7 @@ import pytest
 
 from tests.api.rooms import Room, problem
 from tests.authorization.test_authorization import filled
+from treadle.wire.filters import SEVERAL
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.api.tasks import wanted_wait
 
@@ -29,6 +30,15 @@ async def test_a_parameter_that_takes_one_value_is_refused_when_it_has_two(root:
     several = await root.get("/v1/tasks?status=pending&status=failed&not_room=a&not_room=b")
 
     assert (several.status_code, several.json()["total"]) == (200, 1)
+
+
+async def test_an_empty_parameter_is_refused(root: httpx.AsyncClient):
+    """G9: a room of nothing was every room. Of those that take several, one of nothing is what it says."""
+    for endpoint in ENDPOINTS:
+        for name in set() if endpoint.is_open else set(endpoint.query) - SEVERAL - {"status"}:
+            answer = await root.request(endpoint.method, filled(endpoint.path), params={name: ""})
+            assert (answer.status_code, problem(answer)) == (422, "validation-error"), (endpoint.path, name)
+            assert answer.json()["detail"] == f"{name}: is empty; give a value, or leave it out"
 
 
 async def test_a_query_that_is_no_utf_8_is_refused(root: httpx.AsyncClient):

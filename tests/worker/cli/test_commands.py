@@ -198,9 +198,48 @@ def test_the_doctor_finds_everything_well_or_says_what_is_not(
         (["submit", "@global:tasks:hello", "--payload", "[1]"], 2, "JSON object"),
         (["tasks", "status:odd"], 2, "odd"),
         (["nothing"], 2, "No such command"),
+        *(
+            (words, 1, "is empty: give the one")
+            for words in (
+                ["schedules", "show", ""],
+                ["schedules", "delete", "", ""],
+                ["webhooks", "delete", ""],
+                ["targets", ""],
+                ["jobs", "--room", ""],
+            )
+        ),
+        (["flows", "--room", ""], 1, "room: is empty"),
+        (["pause", "--queue", ""], 1, "Error: '': Validation error"),
     ],
 )
 def test_mistakes_are_said_in_a_sentence(
     command: Command, worker: Any, words: list[str], code: int, message: str
 ) -> None:
     assert message in command.refused(*words, code=code)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["submit", "@global:tasks:hello", "name=\udcff"],
+        ["submit", "@global:tasks:hello", "--tag", "\udcff=1"],
+        ["tasks", "\udcff"],
+        ["cancel", "--where", "\udcff"],
+        ["limits", "set", "\udcff", "--concurrency", "1"],
+        ["watch", "\udcff"],
+        ["server", "--host", "\udcff"],
+    ],
+)
+def test_an_argument_that_is_no_utf_8_is_refused_and_said_to_be_none(command: Command, words: list[str]) -> None:
+    assert "is no UTF-8" in command.refused(*words, code=2)
+
+
+def test_a_file_may_be_called_as_no_text_is(environment: dict[str, str], tmp_path: Path) -> None:
+    place = os.fsencode(tmp_path) + b"/\xff"
+
+    done = subprocess.run(
+        [*COMMAND, "migrate", "--data-dir", place], capture_output=True, env=environment, timeout=60, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (0, b"The database is up to date.\n"), done.stderr
+    assert (Path(os.fsdecode(place)) / "treadle.db").is_file()

@@ -102,7 +102,7 @@ class Call:
         """Return the query's `name`, a text; None without it. Raises `ValidationFailed`."""
         text = self.request.query_params.get(name)
         values.check(text)
-        return text or None
+        return text
 
     def id_beginning(self) -> str | None:
         """Return the query's `id`, how an id begins; None without it. Raises `ValidationFailed`."""

@@ -155,7 +155,7 @@ async def _check_row(endpoint: Endpoint, request: Request, ctx: OperationContext
 
 
 def _check_query(endpoint: Endpoint, request: Request) -> None:
-    """Refuse a filter that is not what was meant: misspelt, it would show everything, and given twice, half of it.
+    """Refuse a filter that is not what was meant: misspelt or empty it would show everything, given twice half of it.
 
     Probes and pages may be asked with anything.
     """
@@ -165,8 +165,11 @@ def _check_query(endpoint: Endpoint, request: Request) -> None:
     if unknown := query.keys() - set(endpoint.query):
         known = ", ".join(endpoint.query) or "none"
         raise ValidationFailed(f"{', '.join(sorted(unknown))[:200]}: no parameter of this route; it takes: {known}")
-    if twice := {name for name in query.keys() - SEVERAL - {"status"} if len(query.getlist(name)) > 1}:
+    single = query.keys() - SEVERAL - {"status"}
+    if twice := {name for name in single if len(query.getlist(name)) > 1}:
         raise ValidationFailed(f"{', '.join(sorted(twice))}: given more than once; it takes one value")
+    if empty := {name for name in single if not query[name]}:
+        raise ValidationFailed(f"{', '.join(sorted(empty))}: is empty; give a value, or leave it out")
     if not _is_text(unquote_to_bytes(request.scope["query_string"])):
         raise ValidationFailed("the query holds what is not UTF-8")
 

@@ -13,6 +13,7 @@ import click
 
 from treadle.cli import INTERRUPTED
 from treadle.cli.absent import ELSEWHERE, NotInstalled
+from treadle.cli.texts import taking_texts
 
 ENTRY_POINTS = "treadle.commands"
 
@@ -149,14 +150,14 @@ class LazyGroup(click.Group):
         if cmd_name in OWN:
             module, _, name = OWN[cmd_name].home.partition(":")
             command: click.Command = getattr(importlib.import_module(module), name)
-            return command
+            return taking_texts(command)
         entry = plugins().get(cmd_name)
         if entry is None and cmd_name in ELSEWHERE and not ctx.resilient_parsing:  # a shell that completes
             raise NotInstalled(f"`treadle {cmd_name}`", ELSEWHERE[cmd_name])
         if entry is None:
             return None
         loaded: click.Command = entry.load()
-        return loaded
+        return taking_texts(loaded)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of sub-commands from the tables, without loading any."""

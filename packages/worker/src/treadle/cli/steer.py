@@ -79,7 +79,7 @@ def steer_each(names: Sequence[str], verb: "SteeringCall[T]", said: Callable[[T]
     What was done is told also where the connection is lost before the last. As JSON what was refused stands in its
     place in the list.
     """
-    from treadle.errors import ProblemError
+    from treadle.errors import InvalidArguments, ProblemError
 
     outcomes: list[T | dict[str, str | None]] = []
     has_refused = False
@@ -89,11 +89,11 @@ def steer_each(names: Sequence[str], verb: "SteeringCall[T]", said: Callable[[T]
         for name in names:
             try:
                 outcomes.append(done := await verb(client, name))
-            except (ProblemError, NotOne) as error:
+            except (InvalidArguments, ProblemError, NotOne) as error:
                 has_refused = True
                 kind = error.problem.type if isinstance(error, ProblemError) else None
                 outcomes.append({"refused": name, "type": kind, "detail": str(error)})
-                say(f"Error: {name}: {error}", err=True)
+                say(f"Error: {name or repr(name)}: {error}", err=True)
             else:
                 if not is_json:
                     say(said(done))

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from treadle.encryption.fields import opened_task
 from treadle.encryption.sealer import Sealer
+from treadle.errors import InvalidArguments
 from treadle.values import plain_text
 from treadle.wire import names
 from treadle.wire.fields import Model
@@ -28,8 +29,13 @@ def query_of(wanted: TaskFilter) -> dict[str, Any]:
 
 
 def path_part(given: GivenId) -> str:
-    """Return a name or id as it stands in a path. Raises `InvalidArguments` for what is no text that can be sent."""
-    return names.path_part(plain_text(str(given)))
+    """Return a name or id as it stands in a path.
+
+    Raises `InvalidArguments` for what is no text that can be sent, and for an empty one, which would lead elsewhere.
+    """
+    if not (text := str(given)):
+        raise InvalidArguments("a room, a name or an id in the request is empty: give the one that is meant")
+    return names.path_part(plain_text(text))
 
 
 def path_parts(given: str) -> str:
