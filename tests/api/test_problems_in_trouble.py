@@ -1,6 +1,7 @@
 """What clients are told when the server, or its database, is in trouble."""
 
 import asyncio
+import json
 import signal
 import subprocess
 import time
@@ -17,6 +18,7 @@ from treadle_server.api import meta
 from treadle_server.api.problems import problem_response
 from treadle_server.errors import DatabaseIsNewer, StoreUnavailable
 from treadle_server.settings import Settings
+from treadle_server.store.migrations import HEAD
 from treadle_server.testing import Served, serve, serve_in_thread
 
 
@@ -165,3 +167,5 @@ def test_migrate_brings_a_database_up_to_date(tmp_path: Path):
 
     assert (migrated.returncode, migrated.stdout) == (0, "The database is up to date.\n")
     assert (tmp_path / "treadle.db").exists()
+    again = json.loads(run("migrate", "--data-dir", str(tmp_path), "--json").stdout)
+    assert again == {"database": f"sqlite:///{tmp_path}/treadle.db", "revision": HEAD}

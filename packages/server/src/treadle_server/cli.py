@@ -201,12 +201,16 @@ def _say_where(settings: Any, url: str) -> None:
 @click.command()
 @_database
 @_data_dir
-def migrate(**options: Any) -> None:
+@click.option("--json", "is_json", is_flag=True, help="Print which database it is, and its revision now, as JSON.")
+def migrate(*, is_json: bool, **options: Any) -> None:
     """Bring the database's schema up to date; a server does so too when it starts."""
     import asyncio
+    import json
 
     from treadle_server import log
     from treadle_server.errors import TreadleError
+    from treadle_server.store.migrations import HEAD
+    from treadle_server.store.urls import parse_url, shown
 
     settings = _settings(**options)
     try:
@@ -214,7 +218,8 @@ def migrate(**options: Any) -> None:
             asyncio.run(_migrate(settings.database_url))
     except TreadleError as error:
         raise click.ClickException(error.detail) from None
-    _say("The database is up to date.")
+    database = shown(parse_url(settings.database_url))
+    _say(json.dumps({"database": database, "revision": HEAD}) if is_json else "The database is up to date.")
 
 
 async def _migrate(url: str) -> None:
