@@ -54,6 +54,26 @@ async def test_an_instant_is_written_with_its_offset_and_is_no_number(lab: Room,
     assert (good.status_code, good.json()[option]) == (202, "2090-01-01T00:00:00Z")
 
 
+@pytest.mark.parametrize(
+    ("encoding", "mend"),
+    [
+        ("utf-8-sig", "it begins with a byte order mark; send UTF-8 without one"),
+        ("utf-16", "it looks like UTF-16; send UTF-8"),
+        ("utf-16-be", "it looks like UTF-16; send UTF-8"),
+        ("utf-32-le", "it looks like UTF-32; send UTF-8"),
+        ("latin-1", "it is no UTF-8 from byte 19 on; send UTF-8"),
+    ],
+)
+async def test_a_body_that_is_no_utf_8_is_told_what_to_send(lab: Room, encoding: str, mend: str):
+    """G9: only `expected value at line 1 column 1` was said of it."""
+    body = '{"payload": {"n": "ä"}}'.encode(encoding)
+
+    answer = await lab.client.post(f"/v1/rooms/lab/tasks/{lab.job}", content=body)
+
+    assert (answer.status_code, problem(answer)) == (422, "validation-error")
+    assert answer.json()["detail"] == f"the body is not JSON: {mend}"
+
+
 async def test_a_flag_is_true_or_false_and_nothing_like_it(lab: Room):
     """G9: "no" is not taken for true, and 1 not for a flag."""
     requests = [

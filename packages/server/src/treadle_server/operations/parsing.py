@@ -79,7 +79,23 @@ def _read(raw: bytes | str, why: str) -> Any:
         except RecursionError:
             return _DECODER.decode(_cut(text))
     except ValueError:
-        raise NotJson(why) from None
+        raise NotJson(_written_otherwise(raw) or why) from None
+
+
+def _written_otherwise(raw: bytes | str) -> str | None:
+    """Return what to mend of a text that is no JSON for how its characters are written; None: that is not why."""
+    if isinstance(raw, str):
+        raw = raw[:1].encode(errors="replace")
+    found = json.detect_encoding(raw)
+    if found == "utf-8-sig":
+        return "it begins with a byte order mark; send UTF-8 without one"
+    if found != "utf-8":
+        return f"it looks like {found[:6].upper()}; send UTF-8"
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return f"it is no UTF-8 from byte {error.start} on; send UTF-8"
+    return None
 
 
 def _integer(digits: str) -> int | Unread:
