@@ -11,7 +11,7 @@ from textual.theme import Theme
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import staged
-from treadle_tui.core.setup.config import THEMES as NAMES
+from treadle_tui.core.setup.theme_names import THEMES as NAMES
 from treadle_tui.theme import THEMES, TONES, fitting
 from treadle_tui.widgets.grid import Grid
 

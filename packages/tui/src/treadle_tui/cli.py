@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treadle_tui.core.setup.theme_names import THEMES
+
 if TYPE_CHECKING:
     from treadle_tui.launch import LaunchOptions
 
@@ -23,7 +25,7 @@ WEB_PORT = 7421
 @click.option("--config", type=click.Path(path_type=Path), help="The configuration file; TREADLE_TUI_CONFIG.")
 @click.option(
     "--theme",
-    type=click.Choice(["dark", "light", "contrast", "colourblind", "sixteen", "mono"]),
+    type=click.Choice(THEMES),
     help="The colours; those that the terminal can show.",
 )
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters alone.")

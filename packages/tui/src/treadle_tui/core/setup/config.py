@@ -11,10 +11,8 @@ from treadle.filters import FilterError, parse
 from treadle.settings import InvalidSetting, split_urls, token_in
 from treadle.wire.paths import user_path
 from treadle_tui.core.setup.app_state import TRACE_ID, Notify
+from treadle_tui.core.setup.theme_names import THEMES
 from treadle_tui.core.verbs.keymap import Keymap, KeymapError, read_keymap
-
-THEMES = ("dark", "light", "contrast", "colourblind", "sixteen", "mono")
-"""What `theme` may be."""
 
 NOTIFY: tuple[Notify, ...] = get_args(Notify)
 """What `notify` may be."""
