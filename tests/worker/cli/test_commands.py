@@ -1,5 +1,6 @@
 """The `treadle` command against a real server: as a process of its own, and all that it does."""
 
+import json
 import os
 import signal
 import subprocess
@@ -196,6 +197,7 @@ def test_the_doctor_finds_everything_well_or_says_what_is_not(
         (["submit", "@global:tasks:nothing"], 1, "Job not found"),
         (["submit", "@global:tasks:hello", "name"], 2, "KEY=VALUE"),
         (["submit", "@global:tasks:hello", "--payload", "[1]"], 2, "JSON object"),
+        (["submit", "@global:tasks:hello", "--timeout", "1"], 2, "only with --wait; a run's own is --run-timeout"),
         (["tasks", "status:odd"], 2, "odd"),
         (["nothing"], 2, "No such command"),
         *(
@@ -232,6 +234,15 @@ def test_mistakes_are_said_in_a_sentence(
 )
 def test_an_argument_that_is_no_utf_8_is_refused_and_said_to_be_none(command: Command, words: list[str]) -> None:
     assert "is no UTF-8" in command.refused(*words, code=2)
+
+
+def test_an_argument_is_utf_8_where_the_locale_has_only_ascii(environment: dict[str, str], worker: Any) -> None:
+    ascii_only = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+    done = run(ascii_only, "submit", "@global:tasks:hello", "name=ä", "--wait", "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["result"] == "Hello, ä!"
 
 
 def test_a_file_may_be_called_as_no_text_is(environment: dict[str, str], tmp_path: Path) -> None:

@@ -46,6 +46,12 @@ def test_f2_a_flow_is_a_tree_in_which_each_task_stands_above_those_that_it_waits
     assert flow_id in {item["id"] for item in command.read("flows", "--room", "@global")["items"]}
 
 
+def test_f2_a_flow_of_one_task_is_one_task(command: Command, shop: Shop) -> None:
+    _, flow_id = put(shop, {"flow_name": "alone"})
+
+    assert command.said("flow", flow_id).startswith("alone 1 task, 0% ended: 1 pending\n")
+
+
 def test_f2_a_task_tells_what_it_waits_for_and_what_becomes_of_it_when_one_fails(command: Command, shop: Shop) -> None:
     first, other, last, flow_id = put(
         shop, {"ref": "a"}, {}, {"depends_on": {"x": "a", "y": ["a"] * 12}, "on_dependency_failure": "hold"}

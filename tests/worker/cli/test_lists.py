@@ -1,4 +1,4 @@
-"""`treadle jobs` and `treadle workers`: what is claimed does not run yet."""
+"""`treadle tasks`, `jobs` and `workers`: how many there are, and that what is claimed does not run yet."""
 
 from tests.worker.cli.conftest import Command, Shop
 
@@ -16,3 +16,16 @@ def test_what_a_worker_has_claimed_ahead_neither_runs_nor_uses_a_slot(command: C
     assert line[1:4] == ["0", "2", "1"]
     [told] = [line for line in workers.splitlines() if shop.worker_id in line]
     assert "  1/1 +2  " in told
+
+
+def test_a_list_that_is_not_whole_says_so_and_that_more_can_be_shown_only_where_they_can(
+    command: Command, shop: Shop
+) -> None:
+    tasks = [{"job": shop.job} for _ in range(501)]
+    shop.http.post("/v1/rooms/@global/tasks", json={"tasks": tasks}).raise_for_status()
+
+    some = command.said("tasks", f"job:{shop.job}").splitlines()
+    most = command.said("tasks", f"job:{shop.job}", "--limit", "500").splitlines()
+
+    assert (len(some), some[-1]) == (52, "50 of 501; --limit shows more.")
+    assert (len(most), most[-1]) == (502, "500 of 501; a list has 500 at most.")

@@ -1,5 +1,7 @@
 """`treadle prune`: it shows what would go, asks, and removes."""
 
+import re
+
 import pytest
 
 from tests.worker.cli.conftest import Command, Shop
@@ -11,7 +13,7 @@ def test_the_command_shows_what_would_go_asks_and_removes_e12(command: Command, 
 
     shown = command.said("prune", "--older-than", "0s", "--dry-run")
     assert any(line.split() == [shop.job, "cancelled", "1"] for line in shown.splitlines())
-    assert shown.endswith("tasks would be removed.\n")
+    assert re.search(r"\n(1 task|\d+ tasks) would be removed\.\n$", shown)
     assert command.read("prune", "--older-than", "1w", "--dry-run")["tasks"] == 0
     assert "Aborted" in command.refused("prune", "--older-than", "0s")
     assert shop.status(task) == "cancelled"
@@ -20,6 +22,9 @@ def test_the_command_shows_what_would_go_asks_and_removes_e12(command: Command, 
     assert "Task not found" in command.refused("task", task)
     command.said("prune", "--older-than", "0s", "--yes")  # what other tests have left
     assert command.said("prune", "--older-than", "0s", "--yes") == "Nothing is past its time.\n"
+    command.said("cancel", shop.submit())
+    assert "Remove 1 task?" in command.refused("prune", "--older-than", "0s")
+    assert command.said("prune", "--older-than", "0s", "--yes").endswith("\n1 task removed.\n")
     assert command.said("prune", "--older-than", "0s") == "Nothing is past its time.\n"
     assert command.read("prune", "--older-than", "0s") == {"dry_run": False, "tasks": 0, "groups": [], "done": True}
 

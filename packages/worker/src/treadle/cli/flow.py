@@ -10,6 +10,7 @@ from treadle.cli.show import age, as_json, ask, at_most, duration, print_json, p
 from treadle.cli.steer import print_result
 from treadle.cli.which import full_flow_id
 from treadle.wire import flow_tree
+from treadle.wire.amounts import counted
 from treadle.wire.flows import FLOW_VERBS
 
 if TYPE_CHECKING:
@@ -67,7 +68,10 @@ def flow(flow_id: str, verb: str | None, *, is_json: bool) -> None:
     if is_json:
         print_json(view)
         return
-    say(styled(view.name or view.id, bold=True), f"{view.total} tasks, {view.progress:.0%} ended: {_counts(view)}")
+    say(
+        styled(view.name or view.id, bold=True),
+        f"{counted(view.total, 'task')}, {view.progress:.0%} ended: {_counts(view)}",
+    )
     for line in (*tree(view), *critical_path(view)):
         say(line)
     if view.is_capped:
@@ -97,7 +101,7 @@ def critical_path(view: "FlowView") -> Iterator[str]:
     names = [task.job_name.rsplit(":", 1)[-1] for task in tasks]
     if len(names) > MOST_NAMED:
         names[MOST_NAMED // 2 : -MOST_NAMED // 2] = ["..."]
-    yield f"Critical path: {len(tasks)} tasks, {duration(seconds)}: {' -> '.join(names)}"
+    yield f"Critical path: {counted(len(tasks), 'task')}, {duration(seconds)}: {' -> '.join(names)}"
 
 
 def _indent(depth: int) -> str:

@@ -81,7 +81,10 @@ def set_limit(
     room: str,
     is_json: bool,
 ) -> None:
-    """Make or change the limit NAME; tasks that wait for it go on by what it says now."""
+    """Make or change the limit NAME; tasks that wait for it go on by what it says now.
+
+    What is not given it has no longer: without --rate none.
+    """
     if concurrency is None and rate is None:
         raise click.UsageError("give --concurrency, --rate or both")
     if burst is not None and rate is None:

@@ -8,6 +8,7 @@ import click
 
 from treadle.cli.show import as_json, ask, print_json, print_table, say
 from treadle.cli.task_options import Duration
+from treadle.wire.amounts import counted
 from treadle.wire.status import Ended
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def prune(older_than: float | None, statuses: tuple[str, ...], *, dry_run: bool,
             print_json(told) if is_json else _print(told)
             return
         _print(planned, err=is_json)
-        click.confirm(f"Remove {planned.tasks} tasks?", abort=True, err=True)
+        click.confirm(f"Remove {counted(planned.tasks, 'task')}?", abort=True, err=True)
     removed = ask(lambda client: _all(client, older_than, statuses))
     print_json(removed) if is_json else _print(removed)
 
@@ -57,7 +58,7 @@ async def _all(client: "Client", older_than: float | None, statuses: Sequence[st
         done = part.done
         groups.update({(group.job, group.status): group.tasks for group in part.groups})
         if not done:
-            say(f"{groups.total()} tasks removed, and more to go", err=True)
+            say(f"{counted(groups.total(), 'task')} removed, and more to go", err=True)
     shown = [{"job": job, "status": status, "tasks": n} for (job, status), n in sorted(groups.items())]
     return PruneAnswer.model_validate({"dry_run": False, "tasks": groups.total(), "groups": shown})
 
@@ -70,4 +71,4 @@ def _print(answer: "PruneAnswer", *, err: bool = False) -> None:
         return
     print_table(("job", "status", "tasks"), rows, empty="Nothing is past its time.")
     if rows:
-        say(f"{answer.tasks} tasks {'would be removed' if answer.dry_run else 'removed'}.")
+        say(f"{counted(answer.tasks, 'task')} {'would be removed' if answer.dry_run else 'removed'}.")

@@ -139,7 +139,8 @@ def print_page(
         return
     print_table(columns, [row(item) for item in page.items], empty=empty)
     if page.total > len(page.items):
-        say(f"{len(page.items)} of {page.total}{'+' if page.total_is_capped else ''}; --limit shows more.")
+        more = "--limit shows more" if page.limit < MOST_OF_PAGE else f"a list has {MOST_OF_PAGE} at most"
+        say(f"{len(page.items)} of {page.total}{'+' if page.total_is_capped else ''}; {more}.")
 
 
 def print_item(item: BaseModel, lines: Mapping[str, object], *, is_json: bool) -> None:

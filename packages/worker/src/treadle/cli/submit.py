@@ -33,6 +33,8 @@ def submit(
 
     A VALUE is JSON when it parses as such, else text: n=3 is a number, name=World is text, n='"3"' is text again.
     """
+    if wait_seconds is not None and not wait:
+        raise click.UsageError("--timeout: only with --wait; a run's own is --run-timeout")
     options = options_of(given)
     body = payload_of(arguments, payload)
     asyncio.run(_submit(job, body, options, room=room, wait=wait, wait_seconds=wait_seconds, is_json=is_json))

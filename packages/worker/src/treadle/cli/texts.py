@@ -1,5 +1,6 @@
 """Arguments that are texts: a shell passes on any bytes, and what is no UTF-8 is nobody's name or value."""
 
+import os
 from typing import Any
 
 import click
@@ -11,8 +12,15 @@ class _Text(click.types.StringParamType):
         try:
             text.encode()
         except UnicodeEncodeError:
-            self.fail(f"{text!r} is no UTF-8", param, ctx)
+            return self._as_written(text, param, ctx)
         return text
+
+    def _as_written(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text that its bytes are, where the locale has only ASCII; fail where they are none."""
+        try:
+            return os.fsencode(text).decode()
+        except UnicodeError:
+            self.fail(f"{text!r} is no UTF-8", param, ctx)
 
 
 _TEXT = _Text()

@@ -57,7 +57,10 @@ def _row(item: "WebhookItem") -> tuple[object, ...]:
 def set_(
     name: str, url: str, *, room: str, jobs: tuple[str, ...], statuses: tuple[str, ...], rotate: bool, is_json: bool
 ) -> None:
-    """Make the webhook NAME, or change it. A new secret is shown this once."""
+    """Make the webhook NAME, or change it. A new secret is shown this once.
+
+    Without --job it is told of every job's, without --status of all three outcomes, whatever it was told of before.
+    """
     item = ask(
         lambda client: client.set_webhook(
             name, url, room=room, jobs=jobs or None, statuses=statuses or None, rotate=rotate
@@ -118,7 +121,8 @@ def redeliver(name: str, ids: tuple[str, ...], *, room: str, is_all: bool, is_js
         return await client.redeliver(name, await _whole(client, name, room, ids), room=room)
 
     answer = ask(again)
-    print_json(answer) if is_json else say(f"{answer.redelivered} deliveries are tried again")
+    many = "1 delivery is" if answer.redelivered == 1 else f"{answer.redelivered} deliveries are"
+    print_json(answer) if is_json else say(f"{many} tried again")
 
 
 async def _whole(client: "Client", name: str, room: str, given: tuple[str, ...]) -> list[str] | None:
