@@ -31,6 +31,7 @@ def test_c10_artifacts_are_listed_and_saved_under_their_names(shop: Shop, comman
     assert len((tmp_path / "data.bin").read_bytes()) == 1_500_000
     assert [item["name"] for item in command.read("artifacts", task_id)] == ["data.bin", "report/index.html"]
     assert json.loads(command.said("artifacts", task_id, "--run", "1", "--json")) == []
+    assert command.said("artifacts", task_id, "--run", "1") == "Run 1 of the task has no artifacts.\n"
 
 
 def test_c10_an_artifact_is_never_saved_outside_of_the_directory(shop: Shop, command: Command, tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def artifacts(task_id: str, *, run_id: int | None, directory: Path | None, is_js
         say(f"{len(saved)} saved in {directory}")
     else:
         columns = ("name", "run", "size", "type", "stored", "expires")
-        print_table(columns, [_row(item) for item in items], empty="The task has no artifacts.")
+        whose = "The task" if run_id is None else f"Run {run_id} of the task"
+        print_table(columns, [_row(item) for item in items], empty=f"{whose} has no artifacts.")
     for error in missed:
         say(f"Error: {error}", err=True)
     if missed:

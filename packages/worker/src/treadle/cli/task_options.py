@@ -130,6 +130,8 @@ def _sentence(words: str) -> str:
 
 def named(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options that were given, by the names that they have on the wire. Raises click's `UsageError`."""
+    if given.get("delay") is not None and given.get("scheduled_at") is not None:
+        raise click.UsageError("give --delay or --at, one of them")
     found = dict(given)
     found["tags"] = each_once(map(_tag, found["tags"]), "--tag") or None
     found["scopes"] = list(found["scopes"]) or None
@@ -172,12 +174,13 @@ def _tag(argument: str) -> tuple[str, Any]:
 
 
 def parsed(text: str) -> Any:
-    """Return what a text is as JSON. Raises `ValueError` for one that is none, and click's `UsageError` for no value.
+    """Return what a text is as JSON. Raises `ValueError` for one that is none.
 
-    How deep Python reads by itself differs between its versions.
+    Raises click's `UsageError` for what no server takes, however deep this Python reads by itself, and for an object
+    with a name that stands in it twice.
     """
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=lambda pairs: each_once(pairs, "the name"))
         found = fault(value)
     except RecursionError:
         found = Fault("", TOO_DEEP)
