@@ -110,6 +110,16 @@ def test_without_a_terminal_it_prints_lines_and_tables_and_no_escape_sequence(so
     assert "\x1b" not in done.stdout
 
 
+def test_what_is_kept_is_said_to_be_where_the_server_and_who_asks_it_find_it(sources: Path, tmp_path: Path) -> None:
+    done = run_demo(sources / "empty.py", "--keep", "a place", cwd=tmp_path)
+
+    *_, last = done.stdout.splitlines()
+    where = f"TREADLE_DATA_DIR='{tmp_path}/a place'"
+    assert last == f"Kept. To look at it again: {where} treadle server, and in another terminal {where} treadle watch"
+    assert (tmp_path / "a place/token").is_file()
+    assert "1 file " in done.stdout
+
+
 def test_settings_for_another_server_and_files_of_the_current_directory_do_not_disturb_it(
     done: subprocess.CompletedProcess[str], sources: Path
 ) -> None:

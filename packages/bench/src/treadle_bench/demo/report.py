@@ -2,11 +2,13 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 from rich.table import Table
 
 from treadle.cli.show import print_json
+from treadle.wire.amounts import counted
 from treadle.wire.shown import clean
 from treadle_bench.demo.summary import Summary
 from treadle_bench.demo.tasks import Counts
@@ -29,13 +31,17 @@ def print_summary(summary: Summary, *, kept: Path | None, is_json: bool) -> None
     if summary.open:
         console.print(f"{summary.open:,} tasks had not ended when the dashboard was closed.")
     if kept is not None:
-        console.print(
-            clean(f"Kept. To look at it again: treadle server --data-dir {kept}"), markup=False, soft_wrap=True
-        )
+        console.print(clean(_again(kept)), markup=False, soft_wrap=True)
+
+
+def _again(kept: Path) -> str:
+    """Return how the directory is looked at, of which the server and who asks it must know: its token is there."""
+    where = f"TREADLE_DATA_DIR={quote(str(kept.resolve()))}"
+    return f"Kept. To look at it again: {where} treadle server, and in another terminal {where} treadle watch"
 
 
 def _outcome(summary: Summary) -> Table:
-    table = Table(title=f"{summary.files:,} files", title_justify="left", show_header=False)
+    table = Table(title=counted(summary.files, "file"), title_justify="left", show_header=False)
     table.add_column()
     table.add_column(justify="right")
     table.add_row("completed", f"{summary.completed:,}")
