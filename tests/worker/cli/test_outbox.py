@@ -132,8 +132,13 @@ def test_what_is_asked_wrongly_says_what_to_do(command: Command, shop: Database,
     assert "needs the driver cx_Oracle" in command.refused("outbox", "--database", "oracle+cx_oracle://x", "list")
     empty = f"sqlite:///{tmp_path}/empty.db"
     assert "the database has no table treadle_outbox: create it" in command.refused(*at[:2], empty, "list")
-    nowhere = command.refused(*at[:2], f"sqlite:///{tmp_path}/no/such.db", "list")
-    assert "the outbox's database does not answer: unable to open database file" in nowhere
+    for doing in ("list", "--once"):
+        nowhere = command.refused(*at[:2], f"sqlite:///{tmp_path}/no/such.db", doing)
+        assert nowhere == "Error: the outbox's database does not answer: unable to open database file\n"
+    shop.write(7)
+    away = command.refused(*at, "--once", TREADLE_URL="http://127.0.0.1:1")
+    assert "treadle server" in away
+    assert "the outbox's database" not in away
 
 
 def test_the_table_is_printed_in_the_database_s_words_and_under_another_name(command: Command, shop: Database) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -50,7 +51,9 @@ def outbox(
 
     url, found = _url(database), _table(table)
     if once:
-        _once(asyncio.run(Relay(url, table=found, batch=batch).run_once()), is_json=is_json)
+        with _answering():
+            swept = asyncio.run(Relay(url, table=found, batch=batch).run_once())
+        _once(swept, is_json=is_json)
         return
     handler = logging.StreamHandler()
     handler.setFormatter(CleanFormatter(FORMAT))
@@ -183,10 +186,21 @@ def _within(place: tuple[str | None, str], work: "Callable[[Table], Callable[[An
         finally:
             await database.close()
 
+    with _answering():
+        return asyncio.run(called())
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Say in a sentence that the database does not answer. What the SDK raises is of the server, and says so itself."""
     from sqlalchemy.exc import DBAPIError
 
+    from treadle.errors import TreadleError
+
     try:
-        return asyncio.run(called())
+        yield
+    except TreadleError:
+        raise
     except (DBAPIError, OSError) as error:
         raise click.ClickException(f"the outbox's database does not answer: {getattr(error, 'orig', error)}") from None
 
