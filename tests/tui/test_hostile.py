@@ -3,7 +3,7 @@
 import unicodedata
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.tui.happenings import (
@@ -16,7 +16,7 @@ from tests.tui.happenings import (
     tasks_have_failed,
 )
 from tests.tui.mock import FrozenClock, MockServer
-from tests.tui.scene import scene, storied_task
+from tests.tui.scene import job, scene, storied_task
 from tests.tui.stage import Stage, staged, typed
 
 EVIL = [
@@ -84,6 +84,8 @@ def poison(server: MockServer, text: str, value: Any) -> None:
 
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(TEXTS, JSON, st.sampled_from(SIZES), st.booleans())
+@example(text="\x9b2J日本", value=None, size=(120, 36), ascii_only=False)
+@example(text="\x9b2J日本", value=None, size=(120, 36), ascii_only=True)
 async def test_10_no_screen_breaks_and_nothing_that_a_terminal_obeys_is_drawn(
     text: str, value: Any, size: tuple[int, int], ascii_only: bool
 ) -> None:
@@ -96,12 +98,25 @@ async def test_10_no_screen_breaks_and_nothing_that_a_terminal_obeys_is_drawn(
             ("2",), ("enter",), ("tab", "w"), ("tab", "slash", "x", "enter"), ("tab", "enter"), ("tab", "tab", "F"),
             ("escape", "escape", "3"), ("4", "down"), ("5", "down"), ("8", "down"), ("6", "down"),
             ("7", "down"), ("exclamation_mark", "down"),
+            # What is told of what was done, asked or offered.
+            ("d",), ("y",), ("3", "D"), ("5", "p"), ("7", "r"),
         ):  # fmt: skip
             await stage.press(*keys)
             check_lines(stage, keys, ascii_only=ascii_only)
         await typed(stage, f"flow {FLOW}")
         assert "70%" in stage.text()
         check_lines(stage, ("flow",), ascii_only=ascii_only)
+
+
+async def test_10_what_completes_a_command_is_ascii_too_where_nothing_else_is_drawn(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    server.jobs["wide"] = job("@global:tasks:日本", 77, counts={}, wave=0, oldest=None, workers=[])
+
+    async with staged(server, clock, ascii_only=True) as stage:
+        await stage.press("colon", *"pause-queue @global:tasks:")
+
+        assert r"pause-queue @global:tasks:\u65e5\u672c" in stage.text()
 
 
 def check_lines(stage: Stage, keys: tuple[str, ...], *, ascii_only: bool) -> None:

@@ -8,7 +8,6 @@ from textual.message import Message
 from treadle.wire.tasks import TaskItem
 from treadle_tui import external
 from treadle_tui.core.draw.format import short_id
-from treadle_tui.core.draw.text import clean
 from treadle_tui.core.verbs.editor import Wrong, edit_text, editable, read_edit, reading_text
 from treadle_tui.core.verbs.executor import FAILURES
 from treadle_tui.core.verbs.plan import Refusal, Report
@@ -59,7 +58,7 @@ class EditorActions(AskingScreen):
         text = self.copied()
         if text is not None:
             external.copy(self.app, text)
-            self.tell(Report(f"copied {clean(text[-36:])}", ok=True))
+            self.tell(Report(f"copied {text[-36:]}", ok=True))
             self.run_worker(self._copy_to_tmux(text))
 
     def _read(self, names: Sequence[str]) -> None:

@@ -102,8 +102,8 @@ class Executor:
         if was_so:
             return _was_so(job, paused=paused)
         past, back = ("paused", "resumed") if paused else ("resumed", "paused")
-        self.remember(f"{back} {clean(job)}", Ask("job", {"job": job, "paused": not paused}))
-        return Report(f"{past} {clean(job)}", ok=True)
+        self.remember(f"{back} {job}", Ask("job", {"job": job, "paused": not paused}))
+        return Report(f"{past} {job}", ok=True)
 
     async def remove_worker(self, worker: WorkerRow) -> Report:
         """Forget a lost worker; what any other one runs would be lost with it."""
@@ -111,9 +111,9 @@ class Executor:
         if refusal is not None:
             return refusal.report
         if worker.health != "lost":
-            return Report(f"{clean(worker.name)} is {worker.health}: only a lost worker is removed", ok=False)
+            return Report(f"{worker.name} is {worker.health}: only a lost worker is removed", ok=False)
         wrong = await self._ask("remove", "remove_worker", id=worker.id)
-        return wrong or Report(f"removed {clean(worker.name)}", ok=True)
+        return wrong or Report(f"removed {worker.name}", ok=True)
 
     async def steer_schedule(self, verb: ScheduleVerb, room: str, name: str) -> Report:
         """Pause a schedule, let it go on, or put its task in now."""
@@ -125,8 +125,8 @@ class Executor:
             return _was_so(name, paused=verb == "pause")
         if verb != "run":
             back: ScheduleVerb = "resume" if verb == "pause" else "pause"
-            self.remember(f"{_DONE[back]} {clean(name)}", Ask("schedule", {"room": room, "name": name, "action": back}))
-        return Report(f"{_DONE[verb]} {clean(name)}", ok=True)
+            self.remember(f"{_DONE[back]} {name}", Ask("schedule", {"room": room, "name": name, "action": back}))
+        return Report(f"{_DONE[verb]} {name}", ok=True)
 
     async def _ask(self, verb: str, op: str, **fields: Any) -> Report | None:
         """Ask the server for something; return why it could not be done, or None when it was."""
@@ -141,7 +141,7 @@ class Executor:
 
 def _was_so(name: str, *, paused: bool) -> Report:
     """Return the report of what changed nothing: an undo of it would take back what somebody else did."""
-    return Report(f"{clean(name)} was {'paused already' if paused else 'not paused'}", ok=True)
+    return Report(f"{name} was {'paused already' if paused else 'not paused'}", ok=True)
 
 
 def failed(verb: str, why: str) -> Report:

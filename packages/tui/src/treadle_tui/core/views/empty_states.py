@@ -120,7 +120,7 @@ def no_schedules(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap)
         _unseen("schedules", model.schedules)
         or _unmatched("schedule", filter_text, glyphs, keymap)
         or [
-            _say("No schedule. Let a task be put in again and again, here or in code by @task(schedule=…):"),
+            _say("No schedule. Let a task be put in again and again, here or in code by @task(schedule=...):"),
             _type("treadle schedules set nightly @global:tasks:clean --cron '0 3 * * *'"),
         ]
     )
