@@ -31,7 +31,7 @@ async def test_1_a_tombstone_tells_the_true_state_of_its_task_as_it_goes_on(
         await leave(stage, key, "running", queue_position=None)
 
         assert stage.highlighted().split()[2:6] == ["-", key[-8:], "●", "running"]
-        assert "no longer here" in stage.highlighted()
+        assert "no longer here: enter shows it" in stage.highlighted()
         await leave(stage, key, "completed")
         assert "✓ completed" in stage.highlighted()
         assert "✗" not in stage.highlighted()
@@ -53,7 +53,7 @@ async def test_1_a_tombstone_of_a_task_that_is_no_more_says_so(server: MockServe
     async with staged(server, clock) as stage:
         key = await lose_highlighted(stage, server)
 
-        assert f"{key[-8:]}  gone  no longer here" in stage.highlighted()
+        assert f"{key[-8:]}  gone  no longer here " in stage.highlighted()
 
 
 async def test_1_the_tombstones_task_is_watched_until_one_moves_on(server: MockServer, clock: FrozenClock) -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from tests.tui.happenings import a_storied_task_with_much_in_it
 from tests.tui.mock import FrozenClock, MockServer
-from tests.tui.stage import dashboard, lose_highlighted, settle, staged, typed
+from tests.tui.scene import ROTATE
+from tests.tui.stage import dashboard, settle, staged, typed
 from treadle_tui.core.setup.app_state import AppState
 from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME
 from treadle_tui.core.verbs.keymap import KeymapError, read_keymap
@@ -80,7 +81,10 @@ async def test_no_hint_names_a_key_that_the_reader_has_given_away(server: MockSe
         await typed(stage, "filter status:cancelled")
         assert "Press f3 to see all of the queue, f4 to change the filter." in stage.text()
         await stage.press("f3")
-        await lose_highlighted(stage, server)
+        await typed(stage, "filter status:pending")
+        server.matching({"filter": {"job": ROTATE, "status": ["pending"]}})[0]["status"] = "running"
+        server.push_topic("tasks")
+        await stage.settle()
         assert "no longer here: f2 shows it" in stage.text()
         await stage.press("f6", "p")
         assert "press f6 to stay with this task" in stage.text()

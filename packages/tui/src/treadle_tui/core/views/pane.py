@@ -10,6 +10,9 @@ from treadle_tui.core.views.rows import Rows
 
 Row = TypeVar("Row")
 
+NO_LONGER_HERE = Span("no longer here", "dim")
+"""What stands in the place of a row that has left the list."""
+
 
 class Pane(Generic[Row]):
     """Rows, columns and context put together."""
@@ -21,7 +24,7 @@ class Pane(Generic[Row]):
         *,
         marks: Container[str] | None = None,
         empty: Callable[[], Sequence[Spans]] = tuple,
-        fate: Callable[[Row, CellContext], Spans] = lambda _, __: (),
+        fate: Callable[[Row, CellContext], Spans] = lambda _, __: (NO_LONGER_HERE,),
     ) -> None:
         """`marks` are shown before their rows; `fate` tells what is known of a row that has left the list."""
         self.rows: Rows[Row] = Rows()
@@ -98,8 +101,7 @@ class Pane(Generic[Row]):
         if self.rows.tombstone is not None and self.rows.is_cursor(index):
             # Its name is still right; everything else is what it was before it left.
             spans = line([placed for placed in self._placed(width) if placed.column.names], row, context)
-            told = (Span(f"no longer here: {context.open_key} shows it", "dim"),)
-            words = joined([spans, self._fate(row, context), told], gap=" " * GAP)
+            words = joined([spans, self._fate(row, context)], gap=" " * GAP)
             return fit((gutter, *words), width, ellipsis=context.glyphs.ellipsis)
         return fit((gutter, *line(self._placed(width), row, context)), width, ellipsis=context.glyphs.ellipsis)
 

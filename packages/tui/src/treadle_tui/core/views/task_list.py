@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 
 from treadle.wire.amounts import counted
 from treadle.wire.tasks import TaskItem
-from treadle_tui.core.draw.columns import CellContext
+from treadle_tui.core.draw.columns import GAP, CellContext
 from treadle_tui.core.draw.format import task_state, total
-from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.text import Span, Spans, clean, joined
 from treadle_tui.core.state.marks import Marks, TaskRef
 from treadle_tui.core.state.model import Model
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.plan import Refusal
-from treadle_tui.core.views.pane import Pane
+from treadle_tui.core.views.pane import NO_LONGER_HERE, Pane
 from treadle_tui.core.views.rows import Rows
 from treadle_tui.core.views.status_bar import UNKNOWN
 from treadle_tui.core.views.task_columns import columns
@@ -110,10 +110,13 @@ class TaskList:
             self.rows.remember(self.rows.tombstone.model_copy(update={"queue_position": None}))
 
     def _fate(self, task: TaskItem, context: CellContext) -> Spans:
-        """Tell the true state of the task that left; nothing before the server has said it."""
-        if task.id in self._model.task.rows:
-            return (task_state(task, context.now, context.glyphs),)
-        return (Span("gone", "dim"),) if self._model.task.ready else ()
+        """Tell the true state of the task that left, once the server has said it; and where it is still shown."""
+        is_known = task.id in self._model.task.rows
+        if not is_known and self._model.task.ready:
+            return joined(((Span("gone", "dim"),), (NO_LONGER_HERE,)), gap=" " * GAP)
+        state = (task_state(task, context.now, context.glyphs),) if is_known else ()
+        here = (Span(f"{NO_LONGER_HERE.text}: {context.open_key} shows it", "dim"),)
+        return joined((state, here), gap=" " * GAP)
 
     def scrolled(self, first: int) -> None:
         """Note where the reader went: what comes in above from now on is newer."""
