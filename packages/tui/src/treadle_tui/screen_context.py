@@ -90,9 +90,13 @@ class ScreenContext:
         )
 
     def aged(self, title: Spans, *topics: Topic) -> Spans:
-        """Return a pane's title, with how old what it shows of the topics is when that is over a second."""
+        """Return a pane's title, with how old what it shows of the topics is when that is over a second.
+
+        Of a recorded moment it is as old as it was then, which is not known: a fast player's seconds are short.
+        """
         seconds = self.model.age(*topics)
-        return title if seconds is None else (*title, Span(f"  {old(seconds)} old", "warn"))
+        is_recorded = self.app_state.player is not None and self.model.link.live
+        return title if seconds is None or is_recorded else (*title, Span(f"  {old(seconds)} old", "warn"))
 
     def tell(self, report: Report) -> None:
         """Show what was done, or why not, for some seconds."""

@@ -1,5 +1,6 @@
 """A session is recorded, and shown again without a server: with its own time, and from any moment."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,11 +11,14 @@ from click.testing import CliRunner
 from tests.tui.mock import NOON, FrozenClock, MockServer
 from tests.tui.scene import BILLING, ROTATE
 from tests.tui.stage import Stage, staged, typed
+from tests.waiting import until
 from treadle_tui.cli import watch
+from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.live.recorder import Recorder, RecordingLink
 from treadle_tui.core.live.recording import open_recording
 from treadle_tui.core.live.replay import Player, ReplayError, read_time
 from treadle_tui.core.setup.connection import Connection
+from treadle_tui.core.state.model import Model
 from treadle_tui.launch import replayed
 
 
@@ -126,6 +130,35 @@ async def test_a_server_that_was_away_is_away_in_the_recording_too(recording: Pa
         assert "No server" not in stage.text()
         await at(player, stage, 45)
         assert "No server" in stage.text()
+
+
+async def test_what_stood_still_while_the_server_was_there_is_not_told_as_old(
+    recording: Path, clock: FrozenClock
+) -> None:
+    async with shown(recording, clock) as (player, stage):
+        await at(player, stage, 20)
+        clock.advance(5)
+        stage.app.tick()
+        await stage.settle()
+        assert "s old" not in stage.text()
+
+        await at(player, stage, 45)
+        stage.app.tick()
+        await stage.settle()
+        assert "s old" in stage.line_of("1 Queues")
+
+
+async def test_a_silent_stretch_of_a_recording_is_no_silence_of_the_server(recording: Path, clock: FrozenClock) -> None:
+    player = Player(open_recording(recording), clock=clock)
+    model = Model(player)
+    feed = asyncio.create_task(Feed(model, player, ping_seconds=0.001).run())
+    await until(lambda: model.link.live, bool)
+    player.seek(39)
+    clock.advance(0.9)
+
+    assert await until(model.data_age, lambda age: age == 0, pause=0.001) == 0
+    feed.cancel()
+    await asyncio.gather(feed, return_exceptions=True)
 
 
 async def test_nothing_can_be_changed_in_a_recording(recording: Path, clock: FrozenClock) -> None:
