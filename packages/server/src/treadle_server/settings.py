@@ -112,7 +112,8 @@ class Settings(BaseSettings):
     together, each has a thirty-second of it."""
 
     max_body_bytes: Annotated[int, Field(ge=1024)] = 16 * 1024 * 1024
-    """The largest request body, and the largest frame of the session socket."""
+    """The largest request body, and the largest frame of the session socket. Where eight times as much is under way on
+    all connections together, those of more than 64 KiB are told to come again (429, and code 1013)."""
 
     max_connections: Annotated[int, Field(ge=1)] = 10_000
     """Connections at once, as far as the limit of open files leaves room; of more, the oldest without a token goes."""

@@ -3,10 +3,15 @@
 from starlette.requests import Request
 
 from treadle_server.errors import PayloadTooLarge
+from treadle_server.operations.arriving import Body
 
 
-async def read(request: Request, limit: int) -> bytes:
-    """Return the body. Raises `PayloadTooLarge` beyond `limit` bytes, before all of it is read."""
+async def read(request: Request, limit: int, arriving: Body) -> bytes:
+    """Return the body, whose bytes `arriving` counts.
+
+    Before all of it is read it raises `PayloadTooLarge` beyond `limit` bytes, and `TooManyRequests` when the bodies
+    under way are too large together.
+    """
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise _too_large(limit)
@@ -16,6 +21,7 @@ async def read(request: Request, limit: int) -> bytes:
         size += len(part)
         if size > limit:
             raise _too_large(limit)
+        arriving.grow(size)
         parts.append(part)
     return b"".join(parts)
 

@@ -28,6 +28,7 @@ from treadle_server.authorization.narrowing import narrowed
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import NoSuchRoute, TreadleError, ValidationFailed
 from treadle_server.operations import values
+from treadle_server.operations.arriving import Body
 from treadle_server.operations.context import OperationContext, task_id_of, worker_id_of
 from treadle_server.operations.parsing import LARGE
 from treadle_server.operations.values import run_number
@@ -126,8 +127,9 @@ async def _serve(endpoint: Endpoint, request: Request, ctx: OperationContext) ->
     _check_query(endpoint, request)
     if principal.scopes is not None:
         await _check_row(endpoint, request, ctx, principal)
-    given = await _body(endpoint, request, ctx)
-    return await endpoint.handler(Call(request, ctx, principal, given, endpoint.per_page))
+    with Body(ctx.arriving) as arriving:
+        given = await _body(endpoint, request, ctx, arriving)
+        return await endpoint.handler(Call(request, ctx, principal, given, endpoint.per_page))
 
 
 async def _principal(endpoint: Endpoint, request: Request, ctx: OperationContext) -> Principal:
@@ -192,10 +194,10 @@ def _is_text(sent: bytes) -> bool:
     return True
 
 
-async def _body(endpoint: Endpoint, request: Request, ctx: OperationContext) -> Any:
+async def _body(endpoint: Endpoint, request: Request, ctx: OperationContext, arriving: Body) -> Any:
     if endpoint.method in {"GET", "DELETE"} or endpoint.streams:
         return None
-    raw = await body.read(request, ctx.settings.max_body_bytes)
+    raw = await body.read(request, ctx.settings.max_body_bytes, arriving)
     if endpoint.body is None:
         return None
     if not raw.strip():

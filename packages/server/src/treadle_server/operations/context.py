@@ -11,6 +11,7 @@ from treadle_server.artifacts.artifacts import Artifacts
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import TaskNotFound, WorkerNotFound
+from treadle_server.operations.arriving import Arriving
 from treadle_server.operations.catalog import Catalog
 from treadle_server.operations.waits import Waits
 from treadle_server.services.absences import Absences
@@ -49,8 +50,10 @@ class OperationContext:
     internal: Internal | None = None
     """None without executors."""
     absences: Absences = field(init=False)
+    arriving: Arriving = field(init=False)
 
     def __post_init__(self) -> None:
+        self.arriving = Arriving(self.settings.max_body_bytes)
         self.absences = Absences(self.engine.hub.stream, None if self.engine.store.is_shared else self.started_at)
 
     async def supervised(self, service: Service) -> None:

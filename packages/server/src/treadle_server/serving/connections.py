@@ -16,10 +16,13 @@ from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 
 from treadle_server.access.trust import SCOPE_KEY
+from treadle_server.errors import TooManyRequests
+from treadle_server.live.connection import fitting
 from treadle_server.live.session import MOST_HELLO
 from treadle_server.serving.counted import Counted
 from treadle_server.serving.turns import InTurns
 from treadle_server.serving.unread import EndsUnread
+from treadle_server.serving.weighed import Weighed
 
 MOST_HEADER = 8 * 1024
 """Bytes of a request's first line and headers, and of what a body in chunks has beside its bytes, on end."""
@@ -254,7 +257,7 @@ class HttpConnection(Counted, EndsUnread, InTurns, HttpToolsProtocol):
         return IDLE_SECONDS if is_heard else self._heard_at + IDLE_SECONDS - self.loop.time()
 
 
-class SocketConnection(Counted, EndsUnread, InTurns, WebSocketsSansIOProtocol):
+class SocketConnection(Counted, Weighed, EndsUnread, InTurns, WebSocketsSansIOProtocol):
     """A socket whose first frame is small, and whose messages are not until a token was accepted."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -290,10 +293,15 @@ class SocketConnection(Counted, EndsUnread, InTurns, WebSocketsSansIOProtocol):
 
     def _parse(self, piece: bytes) -> None:
         WebSocketsSansIOProtocol.data_received(self, piece)
+        if not self.transport.is_closing():
+            try:
+                self.weigh()
+            except TooManyRequests as error:
+                self._fail(CloseCode.TRY_AGAIN_LATER, fitting(error.detail))
 
     async def receive(self) -> ASGIReceiveEvent:
         """Give the session its next message, and go on with what is not parsed yet when it was the last."""
-        message = await self.queue.get()
+        message = await self.next_message()
         if self.read_paused and self.queue.empty():
             self._go_on_reading()
         return message
@@ -327,8 +335,12 @@ class SocketConnection(Counted, EndsUnread, InTurns, WebSocketsSansIOProtocol):
         """Add a frame to its message, unless that is cut into endlessly many."""
         if len(self.frames) < MOST_FRAGMENTS:
             super().handle_cont(event)
-        elif not self.close_sent:
-            self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"a message has {MOST_FRAGMENTS} frames at most")
+        else:
+            self._fail(CloseCode.MESSAGE_TOO_BIG, f"a message has {MOST_FRAGMENTS} frames at most")
+
+    def _fail(self, code: CloseCode, why: str) -> None:
+        if not self.close_sent:
+            self.conn.fail(code, why)
             self.handle_parser_exception()
 
     def handle_ping(self) -> None:

@@ -109,7 +109,7 @@ class Server(uvicorn.Server):
             "host": settings.host,
             "port": settings.port,
             "http": partial(HttpConnection, limits=limits),
-            "ws": partial(SocketConnection, limits=limits),
+            "ws": partial(SocketConnection, limits=limits, arriving=app.state.ctx.arriving),
             "ws_max_size": settings.max_body_bytes,
             # A small frame that grows a thousandfold would be a stranger's way to keep the server busy.
             "ws_per_message_deflate": False,
