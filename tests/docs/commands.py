@@ -15,8 +15,9 @@ What `treadle --help` and the help of each command say. `python -m tests.docs.co
 
 A command ends with exit code 0 when it did what it was told, one that serves also when Ctrl-C or SIGTERM stops it; with
 1 when something was refused, has failed or was not reached, and the standard error says what; with 2 when its command
-line can't be meant, or needs what is not installed; with 130 when Ctrl-C broke it off, and with 141 when nobody reads
-what it prints any more, as behind `| head`. A worker that can't stop code whose lease is over ends its process with 75.
+line or a setting can't be meant, or it needs what is not installed; with 130 when Ctrl-C broke it off, and with 141
+when nobody reads what it prints any more, as behind `| head`. A worker that can't stop code whose lease is over ends
+its process with 75.
 
 A shell completes commands and options by
 

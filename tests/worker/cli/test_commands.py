@@ -100,15 +100,15 @@ def test_a_command_that_is_interrupted_while_it_is_loaded_says_nothing(environme
         (["task", "0199aaaa-0000-7000-8000-000000000000"], {}, 1, "Task not found"),
         (["worker", "no.such.module"], {}, 2, "no module"),
         (["worker", "json"], {}, 2, "has no task"),
-        (["jobs"], {"TREADLE_URL": "nowhere"}, 1, "'nowhere' is no server's address"),
+        (["jobs"], {"TREADLE_URL": "nowhere"}, 2, "'nowhere' is no server's address"),
         (
             ["jobs"],
             {"TREADLE_URL": "http://me:secret@127.0.0.1:1"},
-            1,
+            2,
             "has no user and no password: set TREADLE_TOKEN",
         ),
-        (["jobs"], {"TREADLE_TOKEN": "töken"}, 1, "TREADLE_TOKEN is no token"),
-        (["jobs"], {"TREADLE_TOKEN": "one\ntwo"}, 1, "TREADLE_TOKEN is no token"),
+        (["jobs"], {"TREADLE_TOKEN": "töken"}, 2, "TREADLE_TOKEN is no token"),
+        (["jobs"], {"TREADLE_TOKEN": "one\ntwo"}, 2, "TREADLE_TOKEN is no token"),
     ],
 )
 def test_a_process_that_ends_badly_says_why_in_a_sentence(

@@ -167,8 +167,12 @@ class LazyGroup(click.Group):
 
     @_while_it_is_read()
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the sub-command; an error of the SDK or the server becomes one sentence and exit code 1."""
+        """Run the sub-command; an error of the SDK or the server becomes one sentence and exit code 1.
+
+        A setting that can't be meant is told as a command line is that can't be: 2.
+        """
         from treadle.errors import TreadleError
+        from treadle.settings import InvalidSetting
         from treadle.variables import untold
         from treadle.wire.shown import clean_lines
 
@@ -176,6 +180,8 @@ class LazyGroup(click.Group):
             click.echo(clean_lines(f"Warning: {sentence}"), err=True)
         try:
             return super().invoke(ctx)
+        except InvalidSetting as error:
+            raise click.UsageError(clean_lines(str(error))) from error
         except TreadleError as error:
             raise click.ClickException(clean_lines(str(error))) from error
         except KeyboardInterrupt:
