@@ -1,7 +1,10 @@
-"""What the server's process does with memory that a batch has freed."""
+"""What the server's process asks of the system: memory that a batch has freed, and files."""
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 _BATCHES = """
 import resource, sys
@@ -32,3 +35,16 @@ def test_what_a_batch_frees_is_there_for_the_next() -> None:
 
     assert given_back > 20_000
     assert kept < 1_000
+
+
+@pytest.mark.parametrize("files", [10, 24])
+def test_a_server_that_may_open_too_few_files_says_so_in_a_sentence(files: int, tmp_path: Path) -> None:
+    """It ended with tracebacks, or fell over soon."""
+    words = f"ulimit -n {files} && exec treadle server --port 0 --data-dir {tmp_path}/data"
+
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: this process may open {files} files, and a server needs 64 at least: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "data").exists()

@@ -149,7 +149,7 @@ def test_the_command_says_where_it_serves_and_a_signal_ends_it_well(sent: signal
     [
         (("server", "--auth", "none", "--host", "0.0.0.0"), "loopback"),
         (("server", "--database-url", "mysql://localhost/x", "--port", "0"), "use sqlite or postgresql"),
-        (("server", "--port", "99999"), "TREADLE_PORT"),
+        (("server", "--port", "99999"), "Error: --port: "),
         (("migrate", "--database-url", "postgresql://127.0.0.1:1/x"), "does not answer"),
         (("server", "--database-url", "postgresql://127.0.0.1:1/x", "--port", "0"), "does not answer"),
     ],

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from sqlalchemy.engine import make_url
 
+from treadle.cli.group import treadle
 from treadle_server.errors import ValidationFailed
 from treadle_server.serving.server import NotStarted
 from treadle_server.store.sqlite.lock import hold_lock
@@ -64,3 +66,13 @@ async def test_a_second_server_on_the_file_says_what_to_do_and_the_first_goes_on
 
         async with httpx.AsyncClient(headers=first.headers) as client:
             assert (await client.get(f"{first.url}/v1/tasks")).status_code == 200
+
+
+def test_a_server_that_is_refused_makes_no_empty_file_in_the_place_of_one_that_was_removed(tmp_path: Path) -> None:
+    """It stood in the place into which the file was to be put back."""
+    with hold_lock(make_url(f"sqlite:///{tmp_path / 'treadle.db'}")):
+        refused = CliRunner().invoke(treadle, ["server", "--port", "0", "--data-dir", str(tmp_path)])
+
+    assert refused.exit_code == 1
+    assert "another server uses" in refused.output
+    assert not (tmp_path / "treadle.db").exists()

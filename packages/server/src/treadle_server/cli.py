@@ -23,17 +23,19 @@ def _settings(**options: Any) -> Any:
     try:
         return Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        raise click.UsageError("; ".join(map(_problem, error.errors()))) from None
+        raise click.UsageError("; ".join(_problem(item, options) for item in error.errors())) from None
 
 
-def _problem(item: Any) -> str:
-    """Return what is wrong with a setting: its variable and the value, unless its own check names them."""
+def _problem(item: Any, options: dict[str, Any]) -> str:
+    """Return what is wrong with a setting: its option or variable and the value, unless its own check names them."""
     from treadle.wire.reasons import reason
 
     text = reason(item)
     if not item["loc"]:
         return text
-    place = f"TREADLE_{'_'.join(map(str, item['loc'])).upper()}"
+    name = "_".join(map(str, item["loc"]))
+    is_option = options.get(name) is not None
+    place = f"--{name.replace('_', '-')}" if is_option else f"TREADLE_{name.upper()}"
     if item["type"] == "value_error":
         return f"{place}: {text}"
     return f"{place}: {text}, not {item['input']!r}"
@@ -69,9 +71,14 @@ def _run_server(options: dict[str, Any]) -> None:
     import asyncio
 
     from treadle_server import log
+    from treadle_server.serving.connection_limits import TooFewFiles, raise_limit
 
     settings = _settings(**options)
     log.begin(settings.log_format)
+    try:
+        raise_limit()  # the loop wants some too
+    except TooFewFiles as error:
+        raise click.ClickException(str(error)) from None
     calm_collector()
     _keep_freed_memory()
     with _all_private(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -138,13 +145,11 @@ async def _serve(settings: Any) -> None:
     from treadle_server.app import create_app
     from treadle_server.errors import TreadleError
     from treadle_server.serving.certificates import NoCertificate, check_certificate
-    from treadle_server.serving.connection_limits import raise_limit
     from treadle_server.serving.server import NotStarted, PortTaken, Server, listen, url_of
 
     with contextlib.ExitStack() as stack:
         try:
             check_certificate(settings)
-            raise_limit()
             listener = stack.enter_context(contextlib.closing(listen(settings.host, settings.port)))
             serving_app = Server(create_app(settings), settings)
             serving = asyncio.ensure_future(serving_app.serve([listener]))

@@ -22,6 +22,14 @@ MOST_FILES = 65_536
 """File descriptors that a server wants."""
 
 
+LEAST_FILES = 64
+"""File descriptors below which a server can't start, or falls over soon: half are its own, half for connections."""
+
+
+class TooFewFiles(OSError):
+    """The system allows this process fewer files than a server needs."""
+
+
 class Connection(Protocol):
     """What the limits know of a connection."""
 
@@ -109,10 +117,18 @@ def _descriptors() -> int:
 
 
 def raise_limit() -> None:
-    """Let this process open as many files as the system allows it, as servers do."""
+    """Let this process open as many files as the system allows it, as servers do.
+
+    Raises `TooFewFiles` where that is less than a server needs.
+    """
     if resource is None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    if hard != resource.RLIM_INFINITY and hard < LEAST_FILES:
+        raise TooFewFiles(
+            f"this process may open {hard} files, and a server needs {LEAST_FILES} at least: raise LimitNOFILE of the"
+            " unit, or `ulimit -Hn`"
+        )

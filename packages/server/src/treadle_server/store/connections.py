@@ -1,5 +1,6 @@
 """Connections: how Treadle opens SQLite and PostgreSQL so that a commit is durable and readers never wait."""
 
+import os
 import socket
 import sqlite3
 from collections.abc import Mapping
@@ -37,8 +38,9 @@ _ALWAYS: dict[str, Any] = {"hide_parameters": True, "json_serializer": _as_text,
 def sqlite_writer(url: URL) -> Engine:
     """Return the engine of SQLite's one connection that writes, which `InlineWriter` takes.
 
-    The file and its directory are made, for this user alone. Raises `ValidationFailed` when they can't be used, and
-    when the file is another program's, of which nothing is changed, neither what it may be read by nor its journal.
+    The directory is made, and a new file when it connects, for this user alone. Raises `ValidationFailed` when they
+    can't be used, and when the file is another program's, of which nothing is changed, neither what it may be read by
+    nor its journal.
     """
     path, setting = file_of(url), "--database-url or TREADLE_DATABASE_URL"
     make_directory(path.parent, name="the database's directory", setting=setting)
@@ -46,7 +48,9 @@ def sqlite_writer(url: URL) -> Engine:
     # with that the next server would fail, though the file were mended.
     check_writable(path, name="the database", setting=setting, sides=SIDES)
     _check_own(url, setting)
-    make_file(path, name="the database", setting=setting, sides=SIDES)
+    make = partial(make_file, path, name="the database", setting=setting, sides=SIDES)
+    if os.path.lexists(path):
+        make()
     engine = create_engine(
         url.set(drivername="sqlite"),
         # SQLAlchemy leaves transactions to the writer.
@@ -55,6 +59,9 @@ def sqlite_writer(url: URL) -> Engine:
         poolclass=StaticPool,
         connect_args={"timeout": 0, "check_same_thread": False, "cached_statements": MOST_TEXTS},
     )
+
+    # A new one not before it connects, which it does under the lock: who is refused leaves no empty file behind.
+    event.listen(engine, "do_connect", lambda *_: make())
     event.listen(engine, "connect", partial(_configure, _WRITER))
     return engine
 
