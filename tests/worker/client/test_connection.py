@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from treadle import Client, SyncClient, errors, task
+from treadle.settings import InvalidSetting
 from treadle_server.testing import Served, serve
 
 pytestmark = pytest.mark.inside  # the server's disk is full
@@ -113,3 +114,13 @@ async def test_after_its_patience_all_of_a_batch_are_told(
 def test_a_patience_that_is_none_is_refused_where_it_is_written(kind: Any, patience: Any) -> None:
     with pytest.raises(ValueError, match="patience is a time in seconds, or a timedelta, 0 or more, not "):
         kind("http://127.0.0.1:7420", token="any", patience=patience)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"room": "a b/"}, "'a b/' is not a room"), ({"room": 3}, "3 is not a room"), ({"token": 3}, "is a int, and no")],
+)
+@pytest.mark.parametrize("kind", [Client, SyncClient])
+def test_a_room_or_token_that_is_none_is_refused_where_it_is_written(kind: Any, wrong: Any, said: str) -> None:
+    with pytest.raises(InvalidSetting, match=said):
+        kind("http://127.0.0.1:7420", **wrong)

@@ -283,6 +283,10 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
     assert configured.options.wire() == {"max_retries": 0, "delay": 60.0}
     assert bound.options is not None
     assert bound.options.wire() == {"timeout": 2.0}
+    later = Options(scheduled_at=datetime(2040, 1, 1, tzinfo=UTC))
+    assert Options(delay=3).over(later).wire() == {"delay": 3.0}
+    assert later.over(Options(delay=3, priority=1)).wire() == {"scheduled_at": "2040-01-01T00:00:00Z", "priority": 1}
+    assert Options(priority=1, delay=None).over(later).wire() == later.wire() | {"priority": 1}
     for wrong in (
         lambda: plain.bind(options={"timeout": 2}),  # type: ignore[call-overload]
         lambda: plain.with_options({"timeout": 2}),  # type: ignore[arg-type]
@@ -297,6 +301,7 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
     [
         (lambda _: Options(dely=3), "there is no option dely; there are .*delay"),  # type: ignore[call-arg]
         (lambda _: Options(priority="high", timeout=-1), "priority: .* not 'high'; timeout: .* not -1"),  # type: ignore[arg-type]
+        (lambda _: Options(delay=3, scheduled_at=datetime.now(UTC)), "^give either delay or scheduled_at, not both$"),
         (Worker, r"write \[plain\]"),
         (lambda made: Worker([made.function]), "no task: decorate"),
         (lambda made: Worker([made], concurrency=0), "at least 1, not 0"),

@@ -104,4 +104,14 @@ async def test_a_lifespan_that_was_called_already_says_what_to_write() -> None:
         yield
 
     with pytest.raises(DefinitionError, match="give the function itself"):
-        await worker_of(lifespan()).run_async()
+        worker_of(lifespan())
+
+
+def test_a_lifespan_that_is_no_function_without_arguments_is_refused_where_it_is_written() -> None:
+    @asynccontextmanager
+    async def of_an_application(app: object) -> AsyncIterator[None]:
+        yield
+
+    for wrong, said in ((3, "not 3$"), (of_an_application, "takes some$")):
+        with pytest.raises(DefinitionError, match=f"lifespan is a function without arguments, .* {said}"):
+            worker_of(wrong)

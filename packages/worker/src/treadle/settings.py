@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from treadle.errors import TreadleError
 from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES, TEN_YEARS
 from treadle.wire.log_lines import Style
-from treadle.wire.names import parse_room
+from treadle.wire.names import InvalidRoom, parse_room
 from treadle.wire.paths import UserPath, default_data_dir
 from treadle.wire.reasons import reason
 
@@ -132,10 +132,20 @@ def token_in(text: str, place: str) -> str:
 
     `place` is where it was found. Raises `InvalidSetting`, which does not say what it is, for what no header takes.
     """
+    if not isinstance(text, str):
+        raise InvalidSetting(f"{place} is a {type(text).__name__}, and no text")
     token = text.strip()
     if token.isascii() and token.isprintable() and " " not in token:
         return token
     raise InvalidSetting(f"{place} is no token: it has a space, a line's end or a character beyond ASCII in it")
+
+
+def room_in(text: str) -> str:
+    """Return a room; raise `InvalidSetting` for what is none."""
+    try:
+        return parse_room(text)
+    except InvalidRoom as error:
+        raise InvalidSetting(str(error)) from None
 
 
 def _is_place(text: str) -> bool:

@@ -63,7 +63,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     `async with` blocks. It may be used from other threads' event loops too, opened again after it was closed, and its
     blocks may be nested. Before and after, and in a process forked meanwhile, requests raise `NoClient`; while it is
     open, `ConnectionFailed` when no server was reached for `patience` seconds, and the `ProblemError` of a server that
-    refuses. A URL that is none, or a key, raises `InvalidSetting`, and a patience that is none `ValueError`.
+    refuses. What is no URL, token, room or key raises `InvalidSetting`, and a patience that is none `ValueError`.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         codec: "Codec | None" = None,
     ) -> None:
         from treadle.encryption.keys import codec_of
-        from treadle.settings import Settings, split_urls
+        from treadle.settings import Settings, room_in, split_urls
 
         self.settings: Settings = settings or Settings()
         self.sealer: Sealer = Sealer(codec or codec_of(self.settings))
         self._named_jobs = NamedJobs(self.sealer)
         self._urls = split_urls(url) if url else self.settings.urls
         self._bearer = bearer_of(token, self.settings)
-        self.room: str | None = room or (self.settings.room if self.settings.room != GLOBAL else None)
+        self.room: str | None = room_in(room) if room else self.settings.room if self.settings.room != GLOBAL else None
         self._register_missing = register_missing
         self._names = Names(self._urls)
         self._patience = length_of("patience", patience)

@@ -11,15 +11,19 @@ from pydantic import ValidationError, field_validator
 from treadle.client.limit import Limit
 from treadle.errors import InvalidArguments
 from treadle.values import brief
+from treadle.wire.edits import Timed
 from treadle.wire.fields import Text
 from treadle.wire.flows import DependsOn
 from treadle.wire.ids import Uuid
-from treadle.wire.options import GivenOptions, TaskEdits, TaskTimes
+from treadle.wire.options import GivenOptions, TaskEdits
 from treadle.wire.reasons import reason
 
 _OF_ONE_TASK = frozenset(
     {"id", "depends_on", "flow_id", "flow_name", "delay", "scheduled_at", "deadline", "on_dependency_failure"}
 )
+
+_DUE: Mapping[str, None] = {"delay": None, "scheduled_at": None}
+"""What says when a task is due: one of them."""
 
 
 @overload
@@ -31,7 +35,7 @@ def seconds(value: Any) -> Any:
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
-class Options(TaskTimes):
+class Options(Timed):
     """How one task is run. What is left out comes from the job, then from the server; an explicit 0 counts.
 
     Durations are seconds or timedeltas, instants are aware datetimes. Raises `InvalidArguments`, which names the option
@@ -87,10 +91,12 @@ class Options(TaskTimes):
         return self.model_dump(mode="json", exclude_unset=True, exclude_none=True)
 
     def over(self, base: "Options | None") -> "Options":
-        """Return these options with `base` under them."""
+        """Return these options with `base` under them. A task is due once: `delay` goes over `scheduled_at`, too."""
         if base is None:
             return self
-        return base.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        is_timed = any(given.get(name) is not None for name in _DUE)
+        return base.model_copy(update={**(_DUE if is_timed else {}), **given})
 
 
 def _id(value: Any) -> Any:
@@ -155,8 +161,10 @@ def _explain(error: ValidationError, given: Mapping[str, Any]) -> str:
         name = ".".join(map(str, detail["loc"]))
         if detail["type"] == "extra_forbidden":
             places.append(f"there is no option {name}; there are {', '.join(sorted(Options.model_fields))}")
-        else:
+        elif name:
             places.append(f"{name}: {reason(detail)}, not {brief(given.get(name, detail['input']))}")
+        else:
+            places.append(reason(detail))
     return "; ".join(places)
 
 

@@ -78,13 +78,13 @@ class Flow:
 
     A node that is an argument of another task, or a list of nodes, makes that one wait, and its argument is what they
     return. So that a type checker sees whether it fits, it takes a node for the result that it stands for. `name` is
-    what people see.
+    what people see; `InvalidArguments` is raised for one that can't be kept.
     """
 
     def __init__(self, name: str | None = None) -> None:
         self.id: str = new_id()
         """The flow's id, at the server too."""
-        self.name = name
+        self.name: str | None = Options(flow_name=name).flow_name
         self._nodes: list[Node] = []
         self._client: Client | None = None
 

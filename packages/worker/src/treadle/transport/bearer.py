@@ -171,11 +171,11 @@ def bearer_of(token: "TokenSource | Bearer | None", settings: "Settings | None" 
     """
     if isinstance(token, Bearer):
         return token
-    if isinstance(token, str) and token:
-        given = _clean(token, "the token that was given")
-        return Bearer(everywhere=lambda: given)
     if callable(token):
         return Bearer(fresh=token)
+    if token:
+        given = _clean(token, "the token that was given")
+        return Bearer(everywhere=lambda: given)
     if settings is None:
         return Bearer()
     if settings.token is not None:

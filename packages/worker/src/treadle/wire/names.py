@@ -43,7 +43,7 @@ class JobName(NamedTuple):
 
 def parse_room(room: str) -> str:
     """Return `room`; raise `InvalidRoom` unless it is `@global`, `@internal`, or a plain id of up to 255 characters."""
-    if room in SHARED_ROOMS or _ROOM.fullmatch(room):
+    if isinstance(room, str) and (room in SHARED_ROOMS or _ROOM.fullmatch(room)):
         return room
     raise InvalidRoom(
         f"{room!r} is not a room: use @global, @internal, or 1 to 255 characters without '@', ':', '/' and control"

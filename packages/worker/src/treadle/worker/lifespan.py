@@ -6,8 +6,36 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Any
 
+from treadle.errors import DefinitionError
+from treadle.tasks.signature import signature_of
+from treadle.values import brief
+from treadle.worker.config import Lifespan
+
 LAST_WORK = 5.0
 """Seconds that it has to be undone when the worker is told a second time to end."""
+
+
+_HOW = "a function without arguments, as @asynccontextmanager makes one of an async function that yields once"
+
+
+def checked(lifespan: Lifespan | None) -> Lifespan | None:
+    """Return what a worker was given as its lifespan. Raises `DefinitionError` for what can't be called for one."""
+    if isinstance(lifespan, AbstractAsyncContextManager):
+        raise DefinitionError(
+            "the lifespan was called already: give the function itself, as in Worker(…, lifespan=lifespan)"
+        )
+    if lifespan is None:
+        return None
+    if not callable(lifespan):
+        raise DefinitionError(f"lifespan is {_HOW}, not {brief(lifespan)}")
+    try:
+        signature_of(lifespan).bind()
+    except TypeError:
+        raise DefinitionError(f"lifespan is {_HOW}: {brief(lifespan)} takes some") from None
+    except ValueError:
+        # Written in C, and does not say what it takes.
+        return lifespan
+    return lifespan
 
 
 class LifespanCut(Exception):

@@ -23,6 +23,7 @@ from treadle.values import brief
 from treadle.variables import untold
 from treadle.wire.fields import LONGEST_TEXT
 from treadle.wire.values import fault
+from treadle.worker import lifespan as lifespans
 from treadle.worker.config import Lifespan, WorkerConfig
 from treadle.worker.middleware import Middleware, checked
 
@@ -48,9 +49,10 @@ class Worker:
     each run, the first one outermost: `async def m(ctx, call_next)`. `codec` has the keys of encrypted tasks. `url`,
     `token`, these keys and the defaults of tasks come from the environment when they are left out.
 
-    Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task or no middleware, or when
-    a task with isolation="process" stands where a child process can't find it, `NoCodec` for an encrypted task without
-    keys, `ValueError` for numbers out of bounds, and `InvalidSetting` for a URL or keys that are none.
+    Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task, no lifespan or no
+    middleware, or when a task with isolation="process" stands where a child process can't find it, `NoCodec` for an
+    encrypted task without keys, `ValueError` for numbers out of bounds, and `InvalidSetting` for a URL or keys that are
+    none.
     """
 
     def __init__(
@@ -100,7 +102,7 @@ class Worker:
             name=name or f"{socket.gethostname()}-{os.getpid()}",
             group=group,
             pool=pool,
-            lifespan=lifespan,
+            lifespan=lifespans.checked(lifespan),
             drain_grace=grace,
             replace_schema=replace_schema,
             settings=settings,

@@ -151,10 +151,6 @@ class WorkerRun:
     def _resources(self) -> AbstractAsyncContextManager[Any]:
         if self._config.lifespan is None:
             return nullcontext()
-        if isinstance(self._config.lifespan, AbstractAsyncContextManager):
-            raise DefinitionError(
-                "the lifespan was called already: give the function itself, as in Worker(…, lifespan=lifespan)"
-            )
         manager: object = self._config.lifespan()
         if not isinstance(manager, AbstractAsyncContextManager):
             raise DefinitionError(
