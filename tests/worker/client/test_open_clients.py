@@ -40,7 +40,8 @@ def nowhere(**options: Any) -> Client:
 @pytest.mark.parametrize("state", ["never opened", "closed"])
 async def test_a_client_that_is_not_open_says_so_at_once(state: str) -> None:
     client = nowhere()
-    handle: TaskHandle[Any] = client.handle("0190163d-8694-739b-aea5-966c26f8ad91")
+    task_id = new_task_id()
+    handle: TaskHandle[Any] = client.handle(task_id)
     if state == "closed":
         async with client:
             pass
@@ -51,10 +52,10 @@ async def test_a_client_that_is_not_open_says_so_at_once(state: str) -> None:
             client.submit_many([double.bind(1)]),
             client.submit_raw("@global:tasks:double", {}),
             client.ping(),
-            client.get("x"),
+            client.get(task_id),
             client.stats(),
             client.list().page(),
-            client.download("x", "y", "."),
+            client.download(task_id, "y", "."),
             handle.result(),
             handle.cancel(),
         ):

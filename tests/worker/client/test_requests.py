@@ -10,6 +10,7 @@ import pytest
 
 from treadle import Client, Options, SyncClient, errors, task
 from treadle.errors import TreadleError
+from treadle_server.testing import Served
 
 
 @task
@@ -142,6 +143,27 @@ async def test_a_method_tells_what_it_raises_for_what_is_not_there(
         await getattr(client, name)(*first.values(), **named)
 
     assert f"`{type(refusal.value).__name__}`" in told_by(name)
+
+
+@pytest.mark.parametrize("given", ["abc", "a/b", "", None])
+@pytest.mark.parametrize("way", ["socket", "http"])
+async def test_what_is_no_id_is_no_tasks_whichever_way_is_asked(server: Served, way: str, given: Any) -> None:
+    """Over the socket it was a `ValidationFailed`, over HTTP one with a `/` a `RouteNotFound`."""
+
+    async def token() -> str:
+        return server.token
+
+    async with Client(server.url, server.token if way == "socket" else token) as client:
+        handle = client.handle(given)
+        asked = [
+            *(getattr(client, name)(given) for name in ("get", "cancel", "pause", "resume", "rerun", "runs", "logs")),
+            *(getattr(client, name)(given) for name in ("steps", "artifacts", "resolve")),
+            *(client.download(given, "x", "."), client.send(given, "x"), client.edit(given, priority=1)),
+            *(handle.get(), handle.result(5), handle.wait(5), client.expect(given).result(5)),
+        ]
+        for one in asked:
+            with pytest.raises(errors.TaskNotFound, match=f"'{str(given).lower()}' is no task's id: that is a UUID"):
+                await one
 
 
 async def test_what_is_no_task_is_not_registered(client: Client) -> None:

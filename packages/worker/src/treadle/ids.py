@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from functools import cache
 
-from treadle.wire.ids import GivenId, TaskId, WorkerId
+from treadle.errors import TaskNotFound, problem_named
+from treadle.wire.ids import GivenId, TaskId, WorkerId, is_uuid
 
 RunKey = tuple[str, int]
 """A task's id and its run's number: what fences every report."""
@@ -35,3 +36,11 @@ def _uuid7() -> Callable[[], object]:
 def id_text(given: GivenId) -> str:
     """Return an id as the server writes it, and tells of it by."""
     return str(given).lower()
+
+
+def task_id_of(given: GivenId) -> TaskId:
+    """Return a task's id as the server writes it. Raises `TaskNotFound` for what is no UUID, as the server would."""
+    text = id_text(given)
+    if not is_uuid(text):
+        raise TaskNotFound(problem_named("task-not-found", f"{text[:80]!r} is no task's id: that is a UUID"))
+    return TaskId(text)

@@ -26,7 +26,7 @@ from treadle.encryption.fields import opened_texts
 from treadle.encryption.sealer import Sealer
 from treadle.errors import Forbidden, InvalidArguments, InvalidPayload, JobNotFound, NoClient
 from treadle.forks import process_number
-from treadle.ids import id_text
+from treadle.ids import task_id_of
 from treadle.transport.bearer import Bearer, TokenSource, bearer_of
 from treadle.values import plain_request
 from treadle.wire.fields import MOST_OF_REQUEST
@@ -63,7 +63,8 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     `async with` blocks. It may be used from other threads' event loops too, opened again after it was closed, and its
     blocks may be nested. Before and after, and in a process forked meanwhile, requests raise `NoClient`; while it is
     open, `ConnectionFailed` when no server was reached for `patience` seconds, and the `ProblemError` of a server that
-    refuses. What is no URL, token, room or key raises `InvalidSetting`, and a patience that is none `ValueError`.
+    refuses. What is no UUID is no task's id, and is told by `TaskNotFound` before anything is sent. What is no URL,
+    token, room or key raises `InvalidSetting`, and a patience that is none `ValueError`.
     """
 
     def __init__(
@@ -267,12 +268,12 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
 
     async def runs(self, task_id: GivenId) -> list[RunItem]:
         """Return the attempts at a task, first to last; raises `TaskNotFound`."""
-        answer = await self.call("runs", {"id": task_id})
+        answer = await self.call("runs", {"id": task_id_of(task_id)})
         return [RunItem.model_validate(opened_texts(self.sealer, item)) for item in answer["items"]]
 
     async def logs(self, task_id: GivenId) -> list[LogItem]:
         """Return the last 1,000 lines that a task's code logged, first to last; raises `TaskNotFound`."""
-        answer = await self.call("logs", {"id": task_id})
+        answer = await self.call("logs", {"id": task_id_of(task_id)})
         return [LogItem.model_validate(opened_texts(self.sealer, item)) for item in answer["items"]]
 
     async def ping(self) -> dict[str, Any]:
@@ -281,8 +282,8 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         return answer
 
     def ending(self, task_id: GivenId, *, is_coming: bool = False) -> "asyncio.Future[RawTask]":
-        """Return the future of a task's end, in the client's loop; the server is asked to push. Raises `NoClient`."""
-        return self.opening().waiters.wait(id_text(task_id), is_coming=is_coming)
+        """Return the future of a task's end, in the client's loop, which is pushed. Raises `NoClient`, and as `get`."""
+        return self.opening().waiters.wait(task_id_of(task_id), is_coming=is_coming)
 
     async def _wanted_by(self, job: str, room: str, payload: Mapping[str, Any], *, of: str | None) -> Mapping[str, Any]:
         async def read(job: str, room: str) -> JobItem:

@@ -9,6 +9,7 @@ from typing import Any
 
 from treadle.client.requests import Listing, Requester, path_part, path_parts, query_of, tasks_path
 from treadle.encryption.fields import opened_task
+from treadle.ids import task_id_of
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import GivenId
@@ -109,7 +110,7 @@ class Queries(Requester):
 
         Raises `TaskNotFound`.
         """
-        path = f"/v1/tasks/{path_part(task_id)}/artifacts"
+        path = f"/v1/tasks/{task_id_of(task_id)}/artifacts"
         return [item async for item in self._list(ArtifactItem, path, None, 0, params={"run": run})]
 
     async def download(
@@ -122,7 +123,7 @@ class Queries(Requester):
         """
         path = Path(to)
         place = path / name.rsplit("/", 1)[-1] if path.is_dir() else path  # noqa: ASYNC240 - one look
-        where = f"/v1/tasks/{path_part(task_id)}/artifacts/{path_parts(name)}"
+        where = f"/v1/tasks/{task_id_of(task_id)}/artifacts/{path_parts(name)}"
         return await self.run(self._download(where, place, run))
 
     async def _download(self, where: str, place: Path, run: int | None) -> Path:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
-from treadle.errors import ConnectionFailed, ProblemError, TaskNotFound, TreadleError, problem_named
+from treadle.errors import ConnectionFailed, TaskNotFound, TreadleError, problem_named
 from treadle.wire.fields import MOST_OF_REQUEST
 
 RawTask = dict[str, Any]
@@ -104,21 +104,12 @@ class ResultWaiters:
 
     async def _ask_for(self, ids: list[str]) -> None:
         for start in range(0, len(ids), MOST_OF_REQUEST):
-            await self._ask_once(ids[start : start + MOST_OF_REQUEST])
-
-    async def _ask_once(self, ids: list[str]) -> None:
-        try:
-            await self._ask(ids)
-        except ProblemError as error:
-            # One that is no id refuses them all: find it by asking for each alone.
-            if len(ids) == 1:
-                self.refuse(ids[0], error)
-                return
-            for task_id in ids:
-                await self._ask_once([task_id])
-        except TreadleError as error:
-            for task_id in ids:
-                self.refuse(task_id, error)
+            part = ids[start : start + MOST_OF_REQUEST]
+            try:
+                await self._ask(part)
+            except TreadleError as error:
+                for task_id in part:
+                    self.refuse(task_id, error)
 
     def refuse(self, task_id: str, error: TreadleError) -> None:
         """Have those who wait for one task's end raise `error`; nothing happens when nobody does."""

@@ -4,10 +4,10 @@ from typing import Any, Unpack
 
 from treadle.client.bulk_sealing import joined, parted
 from treadle.client.options import wire_edits
-from treadle.client.requests import Requester, path_part, task_of
+from treadle.client.requests import Requester, task_of
 from treadle.encryption.fields import SAID, opened_step, sealed_message, sealed_words
 from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
-from treadle.ids import id_text, new_id
+from treadle.ids import new_id, task_id_of
 from treadle.values import plain_request
 from treadle.wire.bulk import BulkResult
 from treadle.wire.ids import GivenId
@@ -23,7 +23,7 @@ class Steering(Requester):
 
     async def get(self, task_id: GivenId) -> TaskItem:
         """Return a task as it is now; raises `TaskNotFound`."""
-        return task_of(self.sealer, await self.call("get", {"id": task_id}))
+        return task_of(self.sealer, await self.call("get", {"id": task_id_of(task_id)}))
 
     async def cancel(self, task_id: GivenId, *, if_version: int | None = None) -> TaskItem:
         """Cancel a task, at once, and return it as it is then.
@@ -63,13 +63,13 @@ class Steering(Requester):
         """
         body = {**plain_request("send", {"data": data}), "id": id or new_id()}
         if data is not None and self.sealer.has_codec and (await self.get(task_id)).encrypted:
-            body = sealed_message(self.sealer, id_text(task_id), name, body)
-        sent = {"task_id": task_id, "name": name, **body}
+            body = sealed_message(self.sealer, task_id_of(task_id), name, body)
+        sent = {"task_id": task_id_of(task_id), "name": name, **body}
         return MessageItem.model_validate(await self.call("send", sent, resend=True))
 
     async def steps(self, task_id: GivenId) -> list[StepItem]:
         """Return the steps that a task keeps, in the order in which they were kept; raises `TaskNotFound`."""
-        path = f"/v1/tasks/{path_part(task_id)}/steps"
+        path = f"/v1/tasks/{task_id_of(task_id)}/steps"
         return [step async for step in self._list(StepItem, path, None, 0, opened=opened_step)]
 
     async def resolve(
@@ -101,7 +101,7 @@ class Steering(Requester):
         `ValidationFailed`.
         """
         said = await self._sealed(task_id, wire_edits(changes))
-        body = {"id": task_id, **said, **({} if if_version is None else {"if_version": if_version})}
+        body = {"id": task_id_of(task_id), **said, **({} if if_version is None else {"if_version": if_version})}
         return task_of(self.sealer, await self.call("edit", body, resend=if_version is None))
 
     async def act(self, /, action: Action, **which: Any) -> BulkResult:
@@ -130,11 +130,12 @@ class Steering(Requester):
         """Return what is said of a task, sealed as the task wants it; which is asked only where there are keys."""
         if not self.sealer.has_codec or all(fields.get(name) is None for name in SAID):
             return fields
-        is_encrypted = bool((await self.call("get", {"id": task_id})).get("encrypted"))
+        is_encrypted = bool((await self.call("get", {"id": task_id_of(task_id)})).get("encrypted"))
         return sealed_words(self.sealer, plain_request("edit", fields)) if is_encrypted else fields
 
     async def _act(self, task_id: GivenId, action: Action, **fields: Any) -> TaskItem:
-        body = {"id": task_id, "action": action, **{name: value for name, value in fields.items() if value is not None}}
+        given = {name: value for name, value in fields.items() if value is not None}
+        body = {"id": task_id_of(task_id), "action": action, **given}
         try:
             return task_of(self.sealer, await self.call("action", body, resend=False))
         except ConnectionLost:
