@@ -56,6 +56,11 @@ def test_a_verb_leads_exactly_where_the_table_says_z7(verb, source, target) -> N
             advance(source, verb, target)
 
 
+def test_a_refused_pause_names_what_runs_among_what_can_be_paused() -> None:
+    with pytest.raises(InvalidTaskTransition, match="needs one of: blocked, claimed, pending, running, scheduled"):
+        advance(Status.COMPLETED, Verb.PAUSE, Status.PAUSED)
+
+
 def test_only_resume_resolve_and_rerun_leave_a_terminal_state() -> None:
     leaving = {verb for verb, transition in TRANSITIONS.items() if transition.sources & TERMINAL}
     assert leaving == {Verb.RESUME, Verb.RESOLVE, Verb.RERUN}

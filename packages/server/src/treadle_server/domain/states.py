@@ -1,7 +1,7 @@
 """The step from one state to the next, by the wire's table of transitions."""
 
 from treadle.wire.status import Status
-from treadle.wire.transitions import TRANSITIONS, Verb
+from treadle.wire.transitions import ADMITS, TRANSITIONS, Verb
 from treadle_server.errors import InvalidTaskTransition
 
 
@@ -12,6 +12,8 @@ def advance(status: Status, verb: Verb, to: Status) -> Status:
     """
     transition = TRANSITIONS[verb]
     if status not in transition.sources or to not in transition.targets:
-        allowed = ", ".join(sorted(transition.sources))
+        # Whoever pauses may pause what runs, too: another verb carries that out.
+        meant = next((ADMITS[action] for action in ADMITS if action == verb), transition.sources)
+        allowed = ", ".join(sorted(meant))
         raise InvalidTaskTransition(f"{verb}: the task is {status}, and {verb} needs one of: {allowed}")
     return to
