@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.tui.happenings import limits_are_full
 from tests.tui.mock import NOON, FrozenClock, MockServer
 from tests.tui.scene import BILLING, ROTATE
 from tests.tui.stage import Stage, staged, typed
@@ -189,6 +190,29 @@ async def test_a_task_that_was_not_looked_at_says_so(recording: Path, clock: Fro
         await stage.press("2", "enter")
 
         assert "was not looked at when the recording was made" in stage.text()
+
+
+async def test_a_list_is_not_known_to_be_empty_before_it_was_looked_at(
+    tmp_path: Path, server: MockServer, clock: FrozenClock
+) -> None:
+    limits_are_full(server)
+    recorder = Recorder(tmp_path / "r", server_name="p", clock=clock)
+    connection = Connection(link=RecordingLink(server, recorder), server_name="p", clock=clock, recorder=recorder)
+    async with staged(server, clock, connection=connection) as stage:
+        await stage.pass_time(5)
+        await stage.press("8")
+        await stage.pass_time(5)
+
+    async with shown(tmp_path / "r", clock) as (player, stage):
+        await at(player, stage, 2)
+        await stage.press("8")
+        assert "was not looked at when the recording was made" in stage.text()
+        assert "No limit" not in stage.text()
+
+        clock.advance(4)
+        player.run_at(1.0)
+        await stage.settle()
+        assert "openai" in stage.text()
 
 
 @pytest.fixture(params=['"push":{"push":"sna', '"push":7}', '"opened":null}', '"ask":{}}', '"push":{"push":"delta"}}'])

@@ -217,10 +217,17 @@ class Past:
         elif topic == "task":
             self._details.update(rows)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was watched yet."""
+        return not self._topics
+
     def view(self, fields: Mapping[str, Any]) -> "View | None":
-        """Return what a `watch` shows; None when the recording has nothing of a task's own screen, or of these logs."""
+        """Return what a `watch` shows; None when the recording has nothing of it until this moment."""
         topic = str(fields["topic"])
-        kept = self._topics.get(topic, _Kept({}))
+        kept = self._topics.get(topic)
+        if kept is None:
+            return None
         rows, total, capped = list(kept.rows.values()), kept.total, kept.capped
         if topic == "task":
             detail = self._details.get(str(fields.get("task_id")))

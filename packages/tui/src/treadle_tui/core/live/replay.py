@@ -40,7 +40,7 @@ class Player:
         self._steady = 0.0
         self._past = Past()
         self._next = 0
-        self._watched: dict[str, tuple[Mapping[str, Any], View]] = {}
+        self._watched: dict[str, tuple[Mapping[str, Any], View | None]] = {}
         self._sink: Callable[[Event], None] | None = None
         self._moved = asyncio.Event()
 
@@ -145,10 +145,12 @@ class Player:
     def _watch(self, fields: dict[str, Any]) -> dict[str, Any]:
         sub = fields["sub"]
         view = self._past.view(fields)
-        if view is None:
-            raise error_for(problem_named("task-not-found", "this was not looked at when the recording was made"))
+        # What is not known yet is shown when it comes.
         self._watched[sub] = (fields, view)
-        self._tell(Pushed(view.snapshot(sub)))
+        if view is not None:
+            self._tell(Pushed(view.snapshot(sub)))
+        elif not self._past.is_empty:
+            raise error_for(problem_named("forbidden", "this was not looked at when the recording was made"))
         return {}
 
     def _follow(self) -> None:
@@ -166,7 +168,7 @@ class Player:
             view = self._past.view(fields) if fields["topic"] in changed else None
             if view is not None:
                 self._watched[sub] = (fields, view)
-                self._tell(Pushed(view.delta(sub, before)))
+                self._tell(Pushed(view.snapshot(sub) if before is None else view.delta(sub, before)))
 
     def _taken(self, until: float) -> Iterator[tuple[Mapping[str, Any], str | None]]:
         """Take the entries up to a time, and yield each with the topic that it changed; at a damaged one all ends."""

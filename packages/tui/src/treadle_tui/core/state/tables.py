@@ -138,7 +138,7 @@ class Table(Generic[Row]):
         self._frame = int(push.get("frame", 0))
         self._totals(push)
         self._countable = self.total == len(self.rows)
-        self.ready, self.torn, self.outdated = True, False, False
+        self.ready, self.torn, self.outdated, self.refusal = True, False, False, None
         self.generation += 1
 
     def _delta(self, push: Push) -> bool:
