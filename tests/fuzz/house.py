@@ -22,7 +22,7 @@ SLOW = 6
 JOB = "lab:tasks:add"
 RUNS = ("running", "claimed", "failed", "completed", "paused")
 UNREAD = (400, 431)
-"""What is told, in a line of plain text, to whom sends what is no request, or too long a header."""
+"""What is told, by a problem of no type of its own, to whom sends what is no request, or too long a header."""
 
 REFRESH = 100
 """Cases after which everything is made anew: they end tasks, remove workers and revoke tokens."""
@@ -105,12 +105,10 @@ class House:
         self.answered[status] = self.answered.get(status, 0) + 1
         if status < 400:
             return
-        if status in UNREAD and content_type.startswith("text/plain"):
-            assert content
-            return
         problem = json.loads(content)
         assert content_type.startswith("application/problem+json"), (status, content_type)
-        check_problem(problem)
+        if status not in UNREAD or problem["type"] != "about:blank":
+            check_problem(problem)
         assert problem["status"] == status
 
 

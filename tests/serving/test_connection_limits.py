@@ -244,7 +244,7 @@ async def test_requests_with_bodies_in_one_piece_are_none_with_long_headers(serv
     head = b"POST /v1/tokens HTTP/1.1\r\nHost: treadle\r\nContent-Length: %d\r\n\r\n" % len(body)
     raw = await Raw.open(served)
 
-    raw.writer.write((head + body) * 2 + b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n")
+    raw.writer.write((head + body) * 2 + b"GET /healthz HTTP/1.1\r\nHost: treadle\r\nConnection: close\r\n\r\n")
     answers = await raw.rest()
 
     assert (answers.count(b"401 Unauthorized"), answers.count(b"200 OK")) == (2, 1)

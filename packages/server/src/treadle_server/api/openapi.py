@@ -180,7 +180,7 @@ def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
         content["application/problem+json"] = {"schema": schemas[Problem, "serialization"]}
     for unread in UNREAD:
         said = found.setdefault(str(int(unread)), {"description": unread.phrase})
-        said.setdefault("content", {})["text/plain"] = {"schema": _TEXT}
+        said.setdefault("content", {})["application/problem+json"] = {"schema": schemas[Problem, "serialization"]}
     for code, said in found.items():
         names = [*_OF_STATUS.get(int(code), []), *_OF_OPERATION.get((endpoint.name, int(code)), [])]
         if names:

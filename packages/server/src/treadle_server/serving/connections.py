@@ -6,7 +6,8 @@ A connection is a stranger's until the application has accepted a token on it an
 from asyncio import TimerHandle, Transport
 from asyncio.transports import BaseTransport
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from http import HTTPStatus
+from typing import Any, cast
 
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -20,6 +21,7 @@ from treadle_server.errors import TooManyRequests
 from treadle_server.live.connection import fitting
 from treadle_server.live.session import MOST_HELLO
 from treadle_server.serving.counted import Counted
+from treadle_server.serving.refuses import Refuses
 from treadle_server.serving.turns import InTurns
 from treadle_server.serving.unread import EndsUnread
 from treadle_server.serving.weighed import Weighed
@@ -41,8 +43,8 @@ MOST_FRAGMENTS = 16_384
 """Frames of one message: endlessly many empty ones are no message that grows too long, but they are kept."""
 
 
-class _TooLong(Exception):
-    """The header has more bytes than it may."""
+class _NoRequest(Exception):
+    """The header has more bytes than it may, or not the one Host that it must have."""
 
 
 class _Flow(FlowControl):
@@ -59,20 +61,18 @@ class _Flow(FlowControl):
             self._resumed()
 
 
-class HttpConnection(Counted, EndsUnread, InTurns, HttpToolsProtocol):
+class HttpConnection(Counted, Refuses, InTurns, HttpToolsProtocol):
     """An HTTP connection that is counted, and has bounds on its headers."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._phase: Literal["idle", "head", "body"] = "idle"
-        """Of the request that is read."""
         self._header_bytes = 0
         self._headers_begun = 0
         self._body_came = False
         self._heard_at = 0.0
         self._deadline: TimerHandle | None = None
-        self._begun: RequestResponseCycle | None = None
-        """The request that is being answered: others may have been parsed behind it."""
+        self._wrong = ""
+        """What is wrong with the request, where it is not that it can't be parsed."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Take the connection, or turn it away when there are too many."""
@@ -82,7 +82,8 @@ class HttpConnection(Counted, EndsUnread, InTurns, HttpToolsProtocol):
         if self._is_in:
             self._arm()
         else:
-            self._refuse("503 Service Unavailable", "there are too many connections; try again", "retry-after: 1\r\n")
+            why = "there are too many connections; try again"
+            self.refuse(HTTPStatus.SERVICE_UNAVAILABLE, why, "retry-after: 1\r\n")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the place free, and tell who answers that nobody is there: uvicorn tells the last request alone."""
@@ -136,11 +137,14 @@ class HttpConnection(Counted, EndsUnread, InTurns, HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Start the request; raise `_TooLong`, which is answered with 431, for a header of over `MOST_HEADER` bytes."""
+        """Start the request; raise `_NoRequest`, which is answered with 431 or 400, for a header that is none."""
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > MOST_HEADER:
             self._header_bytes = size
-            raise _TooLong
+            raise _NoRequest
+        if self.parser.get_http_version() == "1.1" and [name for name, _ in self.headers].count(b"host") != 1:
+            self._wrong = "a request of HTTP/1.1 has one Host header (RFC 9112, 3.2)"
+            raise _NoRequest
         self._phase, self._header_bytes = "body", 0
         self._disarm()
         super().on_headers_complete()
@@ -180,7 +184,7 @@ class HttpConnection(Counted, EndsUnread, InTurns, HttpToolsProtocol):
         if self._header_bytes > MOST_HEADER:
             self._refuse_header()
         else:
-            super().send_400_response(msg)
+            self.refuse_request(HTTPStatus.BAD_REQUEST, self._wrong or msg)
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over to the socket's protocol, which is counted in its stead."""
@@ -193,17 +197,8 @@ class HttpConnection(Counted, EndsUnread, InTurns, HttpToolsProtocol):
             self.transport.resume_reading()
 
     def _refuse_header(self) -> None:
-        if self._phase == "body" and (self._begun is not self.cycle or self.cycle.response_started):
-            # Its answer is under way, or one before it.
-            self.transport.abort()
-            return
-        self._refuse("431 Request Header Fields Too Large", f"a request's header has {MOST_HEADER} bytes at most")
-
-    def _refuse(self, status: str, why: str, more: str = "") -> None:
-        head = f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\n{more}connection: close\r\n"
-        self.transport.write(f"{head}content-length: {len(why)}\r\n\r\n{why}".encode())
-        self.transport.close()
-        self.expect_reading(is_expected=True)
+        why = f"a request's header has {MOST_HEADER} bytes at most"
+        self.refuse_request(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)
 
     # How long it may take
 
@@ -248,7 +243,7 @@ class HttpConnection(Counted, EndsUnread, InTurns, HttpToolsProtocol):
         elif self._phase == "body":
             self.transport.abort()
         else:
-            self._refuse("408 Request Timeout", f"no whole header came within {HEADER_SECONDS:.0f} seconds")
+            self.refuse(HTTPStatus.REQUEST_TIMEOUT, f"no whole header came within {HEADER_SECONDS:.0f} seconds")
 
     @property
     def _patience(self) -> float:
