@@ -214,6 +214,16 @@ def test_the_doctor_finds_everything_well_or_says_what_is_not(
             )
         ),
         (["flows", "--room", ""], 1, "room: is empty"),
+        *(
+            ([*words, ""], 2, f"'{words[-1]}': it is empty: give one, or leave it out")
+            for words in (
+                ["submit", "@global:tasks:hello", "--room"],
+                ["worker", "examples.hello", "--name"],
+                ["worker", "examples.hello", "--group"],
+                ["worker", "examples.hello", "--pool"],
+                ["watch", "--json", "--room"],
+            )
+        ),
         (["pause", "--queue", ""], 1, "Error: '': Validation error"),
     ],
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treadle.cli.texts import NAME
 from treadle_tui.core.setup.theme_names import THEMES
 
 if TYPE_CHECKING:
@@ -16,11 +17,11 @@ WEB_PORT = 7421
 
 @click.command()
 @click.argument("wanted", metavar="[FILTER]...", nargs=-1, callback=lambda _ctx, _param, words: " ".join(words))
-@click.option("--url", help="The server; TREADLE_URL, or the local one.")
-@click.option("--token", help="TREADLE_TOKEN, or the file that a local server writes.")
-@click.option("--room", help="Show only what was submitted from this room.")
+@click.option("--url", type=NAME, help="The server; TREADLE_URL, or the local one.")
+@click.option("--token", type=NAME, help="TREADLE_TOKEN, or the file that a local server writes.")
+@click.option("--room", type=NAME, help="Show only what was submitted from this room.")
 @click.option("--read-only", is_flag=True, help="Only look: no key changes anything.")
-@click.option("--context", help="A server by its name in the configuration file.")
+@click.option("--context", type=NAME, help="A server by its name in the configuration file.")
 @click.option("--contexts", is_flag=True, help="List the configuration file's servers.")
 @click.option("--config", type=click.Path(path_type=Path), help="The configuration file; TREADLE_TUI_CONFIG.")
 @click.option(

@@ -23,7 +23,18 @@ class _Text(click.types.StringParamType):
             self.fail(f"{text!r} is no UTF-8", param, ctx)
 
 
+class _Name(_Text):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        name = super().convert(value, param, ctx)
+        if not name:
+            self.fail("it is empty: give one, or leave it out", param, ctx)
+        return name
+
+
 _TEXT = _Text()
+
+NAME = _Name()
+"""The type of an option that means something else when it is left out: an empty variable of a shell's is not that."""
 
 
 def taking_texts(command: click.Command) -> click.Command:

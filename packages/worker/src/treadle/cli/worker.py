@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli.show import say
+from treadle.cli.texts import NAME
 from treadle.wire.modules import ExitedAtImport, NotImported, imported
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ MOST_NAMED = 20
 )
 @click.option("--prefetch", type=click.IntRange(0),
               help="Weight that is claimed beyond the concurrency; by default what is done in 50 ms.")  # fmt: skip
-@click.option("--name", help="The worker's name; the host's and the process's number when left out.")
-@click.option("--group", help="The worker's group.")
-@click.option("--pool", help="The pool whose tasks it takes besides those without a pool.")
+@click.option("--name", type=NAME, help="The worker's name; the host's and the process's number when left out.")
+@click.option("--group", type=NAME, help="The worker's group.")
+@click.option("--pool", type=NAME, help="The pool whose tasks it takes besides those without a pool.")
 @click.option("--drain-grace", type=click.FloatRange(0), default=30.0, show_default=True,
               help="Seconds that running tasks have to end when the worker is stopped.")  # fmt: skip
 @click.option("--replace-schema", is_flag=True, help="Let changed tasks replace the registered schemas.")
