@@ -28,6 +28,7 @@ def test_a_shell_that_completes_is_not_told_what_to_install() -> None:
 def test_a_shell_completes_the_commands_of_a_group_that_lists_without_one() -> None:
     assert _completed("limits", "") == ["delete", "list", "set", "show"]
     assert _completed("limits", "--json", "--r") == ["--room"]
+    assert _completed("limits", "--") == ["--help", "--room", "--limit", "--json"]
 
 
 def _completed(*words: str) -> list[str]:

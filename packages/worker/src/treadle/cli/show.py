@@ -20,6 +20,8 @@ from treadle.wire.sealed import shown as readable
 from treadle.wire.shown import clean, clean_json, clean_lines
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from treadle.client.client import Client
     from treadle.wire.pages import Page
 
@@ -42,6 +44,14 @@ class ListedGroup(click.Group):
         if is_list:
             args = ["list", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Return what may come next: sub-commands, and options of its own and of `list`."""
+        listing = self.commands["list"]
+        found = super().shell_complete(ctx, incomplete)
+        if incomplete[:1] == "-":
+            found += listing.shell_complete(click.Context(listing, parent=ctx), incomplete)
+        return list({item.value: item for item in found}.values())
 
 
 @contextmanager
