@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.tui.mock import NOON
 from tests.tui.scene import task, uuid
+from treadle.filters import parse
 from treadle_tui.core.state.events import KEPT, EventLog
 
 
@@ -53,3 +54,18 @@ def test_an_error_is_why_a_run_ended_and_not_why_its_task_runs_again() -> None:
         log.take({**pushed(seq), "events": [event]}, NOON)
 
     assert [row.state for row in log.rows if row.note] == ["scheduled", "failed", "cancelled"]
+
+
+def test_a_filter_finds_a_transition_by_the_reason_and_by_how_often_its_task_was_claimed() -> None:
+    log = EventLog()
+    log.began("s", 0)
+    [event] = pushed(1)["events"]
+    event["task"] |= {"status": "failed", "error": "the run took longer", "reason": "timeout", "run_id": 1}
+
+    log.take({**pushed(1), "events": [event]}, NOON)
+
+    [row] = log.rows
+    assert [text for text in ("error:timeout", "tries:2", "tries:0", "-error:timeout") if row.means(parse(text))] == [
+        "error:timeout",
+        "tries:2",
+    ]

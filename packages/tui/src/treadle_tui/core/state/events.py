@@ -18,7 +18,7 @@ KEPT = 5_000
 
 Kind: TypeAlias = Literal["task", "queue", "worker", "schedule", "gap"]
 
-_SEEN_BY_FILTER = ("id", "job_name", "room_id", "status", "target", "worker_id", "tags", "error")
+_SEEN_BY_FILTER = ("id", "job_name", "room_id", "status", "target", "worker_id", "tags", "error", "reason", "run_id")
 
 
 @dataclass(frozen=True, slots=True)
