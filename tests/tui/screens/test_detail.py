@@ -187,13 +187,26 @@ async def test_where_it_is_low_what_the_rail_has_no_room_for_is_read_in_a_sheet(
 
 
 async def test_a_task_that_is_gone_is_said_to_be(server: MockServer, clock: FrozenClock) -> None:
-    async with staged(server, clock) as stage:
+    async with staged(server, clock, size=(80, 24)) as stage:
         key = next(iter(server.tasks))
         await stage.press("2")
         server.tasks = {other: row for other, row in server.tasks.items() if other != key}
         await stage.press("enter")
 
         assert "There is no such task" in stage.text()
+        assert "Press esc to go back." in stage.text()
+
+
+async def test_why_a_verb_is_refused_is_told_to_its_end(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock, size=(80, 24)) as stage:
+        await opened(stage)
+        server.drop("no server answers at http://127.0.0.1:7420 (refused): start one with treadle server")
+        await stage.press("c")
+
+        assert "no connection: no server answers" in stage.text()
+        assert "treadle server" in stage.text()
+        await stage.press("escape", "3", "D")
+        assert "treadle server" in stage.text()
 
 
 async def test_10_a_million_log_lines_are_shown_to_their_end_and_the_rest_is_said_to_be_missing(

@@ -66,7 +66,8 @@ async def test_a_list_that_is_longer_than_is_given_at_once_says_so(
 async def test_a_file_that_is_there_is_overwritten_only_after_a_yes(
     server: MockServer, clock: FrozenClock, tmp_path: Path
 ) -> None:
-    path = tmp_path / "some.json"
+    path = tmp_path / ("x" * 100) / "some.json"
+    path.parent.mkdir()
     path.write_text("precious")
 
     async with staged(server, clock) as stage:
@@ -74,6 +75,7 @@ async def test_a_file_that_is_there_is_overwritten_only_after_a_yes(
             await stage.press("2", "space", "x")
             await write_to(stage, path)
             await stage.until(lambda: "There is such a file" in stage.text())
+            assert "/some.json" in stage.text(), "the end of a long path"
             await stage.press(answer)
             words = "wrote" if answer == "y" else "nothing was written"
             await stage.until(lambda words=words: words in stage.text())

@@ -11,7 +11,7 @@ from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span, clean
-from treadle_tui.core.draw.wrapping import shortened
+from treadle_tui.core.draw.wrapping import shortened, wrapped
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.detail import TaskDetail
 from treadle_tui.core.state.marks import TaskRef
@@ -133,15 +133,15 @@ class Detail(BaseScreen, MessageActions):
 
     def draw_ages(self) -> None:
         """Ages in the header and the rail go on."""
-        ctx = self.ctx
-        self._notice.show([(Span(" "), *ctx.notice())])
+        ctx, cells = self.ctx, self._header.size.width or self.size.width
+        self._notice.show_whole([(Span(" "), *ctx.notice())])
         if self.detail is None:
             refusal = ctx.model.task.refusal
             words = clean(refusal) if refusal is not None else _waiting(ctx)
-            self._header.show([(Span(f" {clean(self._task_id)}  ", "bold"), Span(words, "dim"))])
+            absent = (Span(f" {clean(self._task_id)}  ", "bold"), Span(words, "dim"))
+            self._header.show(wrapped(absent, cells, indent=1))
             return
         name, *facts = header(self.detail, ctx.cell_context(), trace_url=ctx.app_state.trace_url)
-        cells = self._header.size.width or self.size.width
         self._header.show([name, *(shortened(line, cells, ellipsis=ctx.glyphs.ellipsis) for line in facts)])
         for reader in (self._rail, self._readers[RUNS]):
             cells = reader.size.width

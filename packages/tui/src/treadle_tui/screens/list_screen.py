@@ -150,7 +150,7 @@ class ListScreen(BaseScreen, Generic[Row]):
         if self._filter_line is not None:
             self._filter_line.notice(self.ctx.notice())
         else:
-            self._notice.show([(Span(" "), *self.ctx.notice())])
+            self._notice.show_whole([(Span(" "), *self.ctx.notice())])
 
     def act(self, name: str) -> None:
         """Let the pane move by itself."""

@@ -13,7 +13,7 @@ from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.styled_text import StyledText
 
 LINES = 12
-"""How many lines a dialog shows at most."""
+"""How many things a dialog says at most."""
 
 
 class Question(ModalScreen[str]):
@@ -36,13 +36,19 @@ class Question(ModalScreen[str]):
 
     def on_mount(self) -> None:
         """Write it."""
+        self._write()
+
+    def on_resize(self) -> None:
+        """Write it for the new width."""
+        self.call_after_refresh(self._write)
+
+    def _write(self) -> None:
         lines: list[Spans] = [(Span(self._title, "bold"),), ()]
         lines += [(Span(line, "warn"),) for line in self._said[:LINES]]
         if len(self._said) > LINES:
             lines.append((Span(f"and {len(self._said) - LINES:,} more", "dim"),))
         lines += [(), key_words({**self._answers, "esc": self._leave})]
-        self._text.styles.height = len(lines)
-        self._text.show(lines)
+        self._text.show_whole(lines)
 
     def on_key(self, event: Key) -> None:
         """Close with an answer; other keys mean nothing here."""

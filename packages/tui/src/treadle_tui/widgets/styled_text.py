@@ -11,8 +11,11 @@ from textual.widget import Widget
 
 from treadle_tui.core.draw.glyphs import ASCII, UNICODE
 from treadle_tui.core.draw.text import Spans, clean, fit
-from treadle_tui.core.draw.wrapping import shortened
+from treadle_tui.core.draw.wrapping import shortened, wrapped
 from treadle_tui.tones import ToneVariant, tones
+
+UNLAID = 60
+"""How wide a text is taken to be before it was laid out: as in a dialog."""
 
 FRAME_CELLS = 6
 """What a frame takes of the line that its title stands in."""
@@ -106,6 +109,13 @@ class StyledText(Toned):
         if new != self._lines:
             self._lines = new
             self.refresh()
+
+    def show_whole(self, lines: Sequence[Spans]) -> None:
+        """Show these lines, each in as many as it takes, and be as high."""
+        cells = self.size.width or UNLAID
+        whole = [part for line in lines for part in wrapped(line, cells, indent=1)]
+        self.styles.height = len(whole)
+        self.show(whole)
 
     def render_line(self, y: int) -> Strip:
         """Draw one line."""
