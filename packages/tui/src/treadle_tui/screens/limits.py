@@ -9,7 +9,7 @@ from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.limits import LimitRow, limit_rows
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.scopes import Scope
-from treadle_tui.core.views.empty_states import no_limits
+from treadle_tui.core.views.empty_states import none_of
 from treadle_tui.core.views.limit_columns import LIMIT_COLUMNS
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.list_screen import ListScreen
@@ -29,7 +29,7 @@ class Limits(ListScreen[LimitRow]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return no_limits(self.ctx.model, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
+        return none_of("limits", self.ctx.model.limits, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def on_mount(self) -> None:
         """Watch them."""

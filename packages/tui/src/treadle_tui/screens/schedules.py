@@ -9,7 +9,7 @@ from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.schedules import ScheduleRow
 from treadle_tui.core.verbs.executor import ScheduleVerb
 from treadle_tui.core.verbs.scopes import Scope
-from treadle_tui.core.views.empty_states import no_schedules
+from treadle_tui.core.views.empty_states import none_of
 from treadle_tui.core.views.schedule_columns import SCHEDULE_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
 
@@ -24,7 +24,7 @@ class Schedules(ListScreen[ScheduleRow]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return no_schedules(self.ctx.model, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
+        return none_of("schedules", self.ctx.model.schedules, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def update_rows(self) -> None:
         """Show the schedules that the filter means."""

@@ -9,7 +9,7 @@ from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.targets import TargetRow
 from treadle_tui.core.verbs.scopes import Scope
-from treadle_tui.core.views.empty_states import no_targets
+from treadle_tui.core.views.empty_states import none_of
 from treadle_tui.core.views.target_columns import TARGET_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
 
@@ -24,7 +24,7 @@ class Targets(ListScreen[TargetRow]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return no_targets(self.ctx.model, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
+        return none_of("targets", self.ctx.model.targets, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def update_rows(self) -> None:
         """Show the targets that the filter means."""

@@ -1,5 +1,6 @@
 """What stands in empty panes: what is so, and what to type next."""
 
+from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
@@ -102,40 +103,28 @@ def no_workers(model: Model) -> list[Spans]:
     ]
 
 
-def no_targets(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
-    """Return the words for when no target is held or waited for."""
-    return (
-        _unseen("targets", model.targets)
-        or _unmatched("target", filter_text, glyphs, keymap)
-        or [
-            _say("No target is held, and no task waits for one. Tasks of one target run one at a time, in order:"),
-            _type("treadle submit @global:tasks:shoot '{}' --target cam-1"),
-        ]
-    )
+HINTS: Mapping[str, tuple[str, str]] = {
+    "targets": (
+        "No target is held, and no task waits for one. Tasks of one target run one at a time, in order:",
+        "treadle submit @global:tasks:shoot '{}' --target cam-1",
+    ),
+    "schedules": (
+        "No schedule. Let a task be put in again and again, here or in code by @task(schedule=...):",
+        "treadle schedules set nightly @global:tasks:clean --cron '0 3 * * *'",
+    ),
+    "limits": (
+        "No limit. Cap tasks over all workers, here or in code by @task(limits=[...]):",
+        "treadle limits set openai --concurrency 5 --rate 100/60",
+    ),
+}
+"""What is so where there are none of these, and what to type next."""
 
 
-def no_schedules(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
-    """Return the words for when there is no schedule."""
-    return (
-        _unseen("schedules", model.schedules)
-        or _unmatched("schedule", filter_text, glyphs, keymap)
-        or [
-            _say("No schedule. Let a task be put in again and again, here or in code by @task(schedule=...):"),
-            _type("treadle schedules set nightly @global:tasks:clean --cron '0 3 * * *'"),
-        ]
-    )
-
-
-def no_limits(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
-    """Return the words for when there is no limit."""
-    return (
-        _unseen("limits", model.limits)
-        or _unmatched("limit", filter_text, glyphs, keymap)
-        or [
-            _say("No limit. Cap tasks over all workers, here or in code by @task(limits=[...]):"),
-            _type("treadle limits set openai --concurrency 5 --rate 100/60"),
-        ]
-    )
+def none_of(rows: str, source: Table[Any], filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
+    """Return the words for when there are none of what `HINTS` has something for."""
+    said, typed = HINTS[rows]
+    unmatched = _unmatched(rows.removesuffix("s"), filter_text, glyphs, keymap)
+    return _unseen(rows, source) or unmatched or [_say(said), _type(typed)]
 
 
 def no_failures(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
