@@ -105,6 +105,9 @@ async def test_an_alert_is_dismissed_and_told_again_when_it_grows_worse(server: 
         assert not [line for line in told(stage) if "lab/gpu-3" in line]
         assert "dismissed lab/gpu-3" in stage.text()
         assert stage.highlighted().rstrip(" │").endswith("no longer here"), "enter shows nothing of it"
+        assert " d dismiss" not in stage.lines()[-1]
+        await stage.press("down")
+        assert " d dismiss" in stage.lines()[-1]
         assert "! 7" in stage.lines()[0]
 
         next(row for row in server.workers.values() if row["name"] == "gpu-3")["state"] = "lost"

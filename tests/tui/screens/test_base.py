@@ -1,7 +1,10 @@
 """Behaviour 6: a dashboard that only looks says whether its token could do more."""
 
+from collections.abc import Callable
+
 import pytest
 
+from tests.tui.happenings import schedules_tick, targets_are_held, tasks_have_failed
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import staged
 from treadle_tui.core.setup.app_state import AppState
@@ -50,10 +53,16 @@ async def test_6_a_token_that_only_reads_is_told_as_one_and_no_key_asks_the_serv
         assert "  rw  " in stage.lines()[0]
 
 
-@pytest.mark.parametrize("screen", ["1", "2", "4", "5", "7"])
+@pytest.mark.parametrize(
+    ("screen", "happens"),
+    [("1", None), ("2", None), ("4", targets_are_held), ("5", schedules_tick), ("7", tasks_have_failed)],
+)
 async def test_6_a_token_that_only_reads_is_offered_no_key_that_changes_anything(
-    screen: str, server: MockServer, clock: FrozenClock
+    screen: str, happens: Callable[[MockServer], None] | None, server: MockServer, clock: FrozenClock
 ) -> None:
+    if happens is not None:
+        happens(server)
+
     async with staged(server, clock) as stage:
         await stage.press(screen)
         assert "pause" in stage.lines()[-1] or "cancel" in stage.lines()[-1]

@@ -16,6 +16,21 @@ def held(server: MockServer) -> MockServer:
     return server
 
 
+async def test_no_verb_is_named_where_there_is_nothing_that_it_could_mean(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("4")
+        assert "No target is held" in stage.text()
+        assert "cancel" not in stage.lines()[-1]
+        assert "/ filter" in stage.lines()[-1]
+
+        targets_are_held(server)
+        server.push_topic("targets")
+        await stage.settle()
+        assert "c cancel" in stage.lines()[-1]
+
+
 async def test_what_is_waited_for_stands_first_and_of_that_the_longest_held(
     held: MockServer, clock: FrozenClock
 ) -> None:

@@ -55,7 +55,7 @@ class Attention(ListScreen[Alert]):
 
     def offers(self, action: Action) -> bool:
         """Offer to forget a worker that is lost."""
-        return action.name != "remove-worker" or self.is_lost(self._worker())
+        return super().offers(action) and (action.name != "remove-worker" or self.is_lost(self._worker()))
 
     def act_remove_worker(self) -> None:
         """Forget the worker that is highlighted."""

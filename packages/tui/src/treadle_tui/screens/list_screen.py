@@ -16,7 +16,7 @@ from treadle_tui.core.draw.columns import Column
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.workers import WorkerRow
-from treadle_tui.core.verbs.action import Verb
+from treadle_tui.core.verbs.action import Action, Verb
 from treadle_tui.core.verbs.actions import MOVES
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
@@ -86,6 +86,10 @@ class ListScreen(BaseScreen, Generic[Row]):
         """Give the pane the rows as they are now, and the grid its titles."""
         raise NotImplementedError
 
+    def offers(self, action: Action) -> bool:
+        """Name what means a row only where one is highlighted."""
+        return self.row is not None or "everywhere" in action.scopes
+
     def task_id(self) -> str | None:
         """Return the task that a verb on the highlighted row means."""
         return None
@@ -140,6 +144,7 @@ class ListScreen(BaseScreen, Generic[Row]):
             self._start_at = None
         self.grid.rows_changed()
         self.show_notice()
+        self.show_keys()
 
     def draw_ages(self) -> None:
         """Ages in the list go on."""

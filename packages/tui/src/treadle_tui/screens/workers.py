@@ -41,7 +41,7 @@ class Workers(ListScreen[WorkerRow]):
 
     def offers(self, action: Action) -> bool:
         """Offer to forget a worker that is lost."""
-        return action.name != "remove-worker" or self.is_lost(self.pane.rows.cursor)
+        return super().offers(action) and (action.name != "remove-worker" or self.is_lost(self.pane.rows.cursor))
 
     def act_remove_worker(self) -> None:
         """Forget the highlighted worker."""
