@@ -46,6 +46,18 @@ def test_10_where_something_failed_is_told_without_what_a_terminal_obeys(
     assert line.isascii() or glyphs is UNICODE
 
 
+def test_the_servers_name_gives_way_before_what_may_be_changed() -> None:
+    model = Model(FrozenClock())
+
+    lines = [
+        plain(top_line(model, cells, UNICODE, server_name="queue.example", read_only=True, folded=True))
+        for cells in (90, 72, 60)
+    ]
+
+    assert ["queue.example" in line for line in lines] == [True, False, False]
+    assert ["  ro  " in line for line in lines] == [True, True, False]
+
+
 def test_7_what_no_server_has_told_of_yet_is_not_known_and_not_0() -> None:
     model = Model(FrozenClock())
 

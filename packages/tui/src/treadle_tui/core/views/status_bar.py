@@ -66,8 +66,10 @@ def top_line(
         counts.append((Span(f"{number(totals.retrying, cells=6)} retrying", "warn"),))
     time: Spans = (Span(model.time.now().astimezone().strftime("%H:%M:%S "), "dim"),)
     left = joined([*parts, *counts], gap="  ")
-    if width(left) + width(time) + 1 > cells:
-        left = joined([*parts[:1], parts[2], *counts], gap="  ")
+    # The server's name gives way first, and then whether one may change anything.
+    while width(left) + width(time) + 1 > cells and len(parts) > 2:
+        del parts[1 if len(parts) == 4 else 2]
+        left = joined([*parts, *counts], gap="  ")
     # The alerts say which workers are missing, and the last counts are those that queues have too.
     while width(left) + width(time) + 1 > cells and len(counts) > 1:
         counts.remove(serving if serving in counts else counts[-1])
