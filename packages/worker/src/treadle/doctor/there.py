@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from treadle.doctor import tls
 from treadle.doctor.here import series
 from treadle.wire.findings import Check, Finding, Seen
 from treadle.wire.pages import MOST_OF_PAGE
@@ -52,15 +53,18 @@ def _servers(stack: AsyncExitStack) -> Seen:
 async def _reach(stack: AsyncExitStack, url: str, *, is_one_of_several: bool) -> Seen:
     from treadle.client.client import Client
     from treadle.errors import TreadleError
+    from treadle.transport.environment import proxy_of
     from treadle.version import __version__
 
     try:
         client = await stack.enter_async_context(Client(url, patience=0))
         health = await client.http().request("GET", "/v1/healthz")
     except TreadleError as error:
-        return [Finding("server", "fail", str(error))]
+        return [Finding("server", "fail", str(error), await tls.advice(url))]
     version = str(health.get("version", "unknown"))
     looks = {name: partial(look, client) for name, look in CHECKS.items()}
+    if url.startswith("https:") and proxy_of(url) is None:
+        looks["certificate"] = partial(tls.look, url)
     if is_one_of_several:
         looks = {name: partial(_told_of, url, look) for name, look in looks.items()}
     further = [Check(name, look) for name, look in looks.items()]

@@ -6,6 +6,9 @@ import ssl
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+_SPEAKS_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"})
+"""What OpenSSL calls a first answer that is none of TLS, in one version or another."""
+
 
 def shuffled(urls: Sequence[str]) -> list[str]:
     """Return the addresses of one cluster in an order of chance, so that its servers share the connections."""
@@ -50,4 +53,7 @@ def unreachable(url: str, error: Exception, proxy: str | None = None) -> str:
         if "expired" in cause or "not yet valid" in cause:
             return f"the certificate of {url} does not count now ({cause}): renew it, or set this machine's clock"
         return f"the certificate of {url} is not trusted here ({cause}): name its authority's PEM file in SSL_CERT_FILE"
+    if _SPEAKS_NO_TLS.intersection(str(error).replace("]", " ").split()):
+        plain = f"http{url.removeprefix('https')}"
+        return f"{url} speaks no TLS ({cause}): set TREADLE_URL to {plain}, or TREADLE_TLS_CERT for the server"
     return f"no server answers at {url} ({cause}): start one with `treadle server`, or set TREADLE_URL"
