@@ -7,11 +7,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.connections import READERS
 from treadle_server.store.sqlite.writer import InlineConnection
-from treadle_server.store.store import SqlStore
+from treadle_server.store.store import FAILURES_EXPLAINED, SqlStore
 
 pytestmark = pytest.mark.anyio
 
@@ -107,6 +108,19 @@ async def test_a_start_beside_another_treadle_of_the_database_says_that_one_of_t
 
     assert "tables of Treadle's stand in the schemas first, second of one database" in caplog.text
     assert "give each a database of its own" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("code", "done"),
+    [(sqlite3.SQLITE_FULL, "nothing was changed"), (sqlite3.SQLITE_IOERR, "whether it was done is not known")],
+)
+def test_a_commit_for_which_the_disk_had_no_room_is_said_to_have_changed_nothing(code: int, done: str) -> None:
+    """It was said not to be known, whereas its end is what was not written; of one that was not synced it is so."""
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = code
+
+    with pytest.raises(StoreUnavailable, match=f"disk .*; {done}, try again$"), FAILURES_EXPLAINED:
+        raise OperationalError("COMMIT", None, error)
 
 
 async def test_a_damaged_file_is_said_to_be_damaged(tmp_path: Path) -> None:

@@ -47,6 +47,9 @@ _REFUSED = frozenset({"25006", "3F000", "42501", "42704", "42P01", "55P03"})
 """PostgreSQL's read_only_sql_transaction, invalid_schema_name, insufficient_privilege, undefined_object,
 undefined_table and lock_not_available: what its operator has set up, or another session does, and nothing was done."""
 
+_NOT_WRITTEN = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
+"""SQLite's codes of a commit of which the end was not written, so that it was not done: a disk that is full, a lock."""
+
 _BROKEN = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
 """SQLite's codes of errors that are none of the operation's."""
 
@@ -142,7 +145,8 @@ def _unavailable(error: BaseException) -> StoreUnavailable:
     state = _state(error) if isinstance(error, DBAPIError) else ""
     what = _ADVICE.get(state or _code(error), "the database does not answer")
     # A connection that broke after it was asked to commit: what is sent again with the same id is done once.
-    is_unknown = getattr(error, "statement", None) == "COMMIT" and state not in _REFUSED
+    is_refused = state in _REFUSED or _code(error) in _NOT_WRITTEN
+    is_unknown = getattr(error, "statement", None) == "COMMIT" and not is_refused
     done = "whether it was done is not known" if is_unknown else "nothing was changed"
     return StoreUnavailable(f"{what} ({in_brief(error)}); {done}, try again", retry_after=RETRY_AFTER)
 
