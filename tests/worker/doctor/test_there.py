@@ -31,16 +31,26 @@ def now(ahead: float = 0.0) -> str:
     return (datetime.now(UTC) + timedelta(seconds=ahead)).isoformat()
 
 
+def health(**said: Any) -> dict[str, Any]:
+    return {"status": "ok", "version": "0.1.0", **said}
+
+
+def stats(ahead: float = 0.0) -> dict[str, Any]:
+    whole = dict.fromkeys(("jobs", "workers", "slots", "used"), 0)
+    names = ("version", "database")
+    return {"counts": {}, **whole, **dict.fromkeys(names, "x"), "started_at": now(), "server_time": now(ahead)}
+
+
 class Played:
     """What the server answers, by path: JSON, or a status and JSON."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Callable[[], Any]] = {
-            "/v1/healthz": lambda: {"status": "ok", "version": "0.1.0", "services": {"store": "ok"}, "time": now()},
-            "/v1/readyz": lambda: {"status": "ok", "version": "0.1.0", "services": {}},
+            "/v1/healthz": lambda: health(services={"store": "ok"}, time=now()),
+            "/v1/readyz": lambda: health(services={}),
             "/v1/whoami": lambda: {"user": "me", "superuser": False, "scopes": ["queue:read:*"], "may_write": False},
-            "/v1/stats": lambda: {"server_time": now()},
-            "/v1/workers": lambda: {"items": []},
+            "/v1/stats": stats,
+            "/v1/workers": lambda: {"items": [], "total": 0, "limit": 50},
         }
         self.url = ""
 
@@ -139,28 +149,31 @@ async def test_a_server_that_takes_connections_and_says_nothing_is_found_in_time
 
 
 def service(state: str) -> Callable[[], Any]:
-    return lambda: {"status": "ok", "version": "0.1.0", "services": {"store": "ok", "sweeper": state}}
+    return lambda: health(services={"store": "ok", "sweeper": state})
 
 
 SPOILT = {
-    "older server": ("/v1/healthz", lambda: {"version": "0.0.9"}, "server", "warn", "has version 0.0.9"),
+    "older server": ("/v1/healthz", lambda: health(version="0.0.9"), "server", "warn", "has version 0.0.9"),
     "failing service": ("/v1/healthz", service("ValueError: no"), "ready", "warn", "sweeper: ValueError: no"),
     "failing store": (
-        "/v1/healthz", lambda: {"version": "0.1.0", "services": {"store": "the disk is full"}},
+        "/v1/healthz", lambda: health(services={"store": "the disk is full"}),
         "ready", "fail", "the disk is full",
     ),
     "failing together": (
-        "/v1/healthz", lambda: {"version": "0.1.0", "services": {"store": "no", "tokens": "no", "relay": "late"}},
+        "/v1/healthz", lambda: health(services={"store": "no", "tokens": "no", "relay": "late"}),
         "ready", "fail", "not well: store, tokens: no; relay: late",
     ),
     "not ready": ("/v1/readyz", lambda: (503, {"status": "not ready"}), "ready", "fail", "/readyz says no"),
-    "store's clock": ("/v1/stats", lambda: {"server_time": now(-60)}, "clocks", "warn", "the store's clock is -"),
+    "store's clock": ("/v1/stats", lambda: stats(-60), "clocks", "warn", "the store's clock is -"),
     "server's clock": (
-        "/v1/healthz", lambda: {"version": "0.1.0", "time": now(90)}, "clocks", "warn", "the server's clock is +",
+        "/v1/healthz", lambda: health(time=now(90)), "clocks", "warn", "the server's clock is +",
     ),
     "older worker": (
         "/v1/workers",
-        lambda: {"items": [{"version": "0.0.5", "state": "online"}, {"version": "0.0.1", "state": "lost"}]},
+        lambda: {
+            "items": [{"version": "0.0.5", "state": "online"}, {"version": "0.0.1", "state": "lost"}],
+            "total": 2, "limit": 50,
+        },
         "workers", "warn", "1 of 0.0.5, and this is",
     ),
     "no websocket": ("/v1/nothing", dict, "socket", "warn", "plain HTTP"),

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from treadle.errors import (
     ConnectionFailed,
     ConnectionLost,
+    InvalidArguments,
     ProblemError,
     StoreUnavailable,
     TreadleError,
@@ -24,8 +25,8 @@ from treadle.transport.bearer import Bearer, TokenSource, Way, bearer_of
 from treadle.transport.http_client import network_client
 from treadle.transport.older_servers import refuses, without
 from treadle.transport.retries import QuietLog, delays, may_be_resent
-from treadle.values import encoded, plain_text
-from treadle.wire.operations import OPERATIONS
+from treadle.values import brief, encoded, plain_text
+from treadle.wire.operations import OPERATIONS, Operation, operation_at
 from treadle.wire.problems import Problem
 
 Fields = dict[str, Any]
@@ -95,6 +96,16 @@ class HttpChannel:
         return self._client
 
     def _request(self, way: Way, method: str, path: str, **options: Any) -> httpx.Request:
+        """Return a request of the server's. Raises `InvalidArguments` for a path or parameters that none can have."""
+        try:
+            return self._built(way, method, path, **options)
+        except httpx.InvalidURL as error:
+            raise InvalidArguments(f"{method} {brief(path)}: no such request can be made ({error})") from None
+
+    def _built(self, way: Way, method: str, path: str, **options: Any) -> httpx.Request:
+        if not path.startswith("/"):
+            # It would go on with the host's name, and another host be shown the token.
+            raise InvalidArguments(f"{brief(path)} is no path at the server: it begins with /, as /v1/stats")
         url, headers = httpx.URL(way.url + path), {**options.pop("headers", {}), **way.headers}
         extensions = {}
         if way.address is not None:
@@ -126,8 +137,8 @@ class HttpChannel:
         """Send one request and return the answer's JSON, None when it has no body.
 
         `resend` (the default for GET, PUT and DELETE) allows to send it again when the connection broke. Raises
-        `ConnectionFailed`, `ConnectionLost`, `InvalidArguments` for a body or parameters that can't be sent, and the
-        problem's `ProblemError`.
+        `ConnectionFailed`, `ConnectionLost`, `InvalidArguments` for a path, body or parameters that can't be sent,
+        and the problem's `ProblemError`.
         """
         again = may_be_resent(method, resend)
         options = {
@@ -189,7 +200,7 @@ class HttpChannel:
                 place = url + through(way.proxy)
                 raise ConnectionLost(f"the connection to {place} broke before the answer came ({why})") from None
             else:
-                return _answer(response, way)
+                return _answer(response, way, operation_at(method, path))
         raise error
 
     @asynccontextmanager
@@ -252,7 +263,7 @@ async def _opened(client: httpx.AsyncClient, request: httpx.Request, way: Way) -
         await response.aclose()
 
 
-def _answer(response: httpx.Response, way: Way) -> Any:
+def _answer(response: httpx.Response, way: Way, asked: Operation | None) -> Any:
     if not response.is_success:
         raise _refusal(response, way)
     if response.status_code == httpx.codes.NO_CONTENT:
@@ -263,6 +274,8 @@ def _answer(response: httpx.Response, way: Way) -> Any:
         answer = None
     if not isinstance(answer, dict):
         raise ConnectionLost(f"{response.url} answers no JSON object: is a Treadle server there?")
+    if asked is not None and not asked.admits(answer):
+        raise ConnectionLost(f"{response.url} answers JSON that is no Treadle server's: is one there?")
     return answer
 
 

@@ -8,6 +8,7 @@ HTTP stands in for the socket.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -23,6 +24,7 @@ from treadle.wire.frames import Window, WindowPage
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister
 from treadle.wire.limits import LimitItem, LimitPut
 from treadle.wire.names import path_part
+from treadle.wire.pages import Page
 from treadle.wire.prune import Prune, PruneAnswer
 from treadle.wire.runs import (
     Checkpoint,
@@ -67,9 +69,14 @@ from treadle.wire.transitions import Action
 from treadle.wire.webhooks import DeliveryItem, Redeliver, Redelivered, WebhookItem, WebhookSet
 from treadle.wire.workers import Heartbeat, HeartbeatAnswer, TakenUntil, WorkerItem, WorkerRegister
 
-_PLACE = re.compile(r"{(\w+)(?::\w+)?}")
+_PLACE = re.compile(r"{(\w+)(:\w+)?}")
 _NAMES = {"task_id": "id", "job_name": "job"}
 """What the places of a path are called in the fields of a request on the socket, where their own name is not there."""
+
+_SHAPES = {":int": r"\d+", ":path": ".+"}
+"""What stands in a place of a path, where it is more or less than a part of it."""
+
+_NO_CONTENT = 204
 
 _OF_SOCKET = frozenset({"wait", "brief"})
 """Fields that mean something on the socket alone."""
@@ -106,6 +113,14 @@ class Operation:
 
         path = _PLACE.sub(part, self.path)
         return self.method, path, None if self.body is None else left
+
+    def admits(self, answer: Mapping[str, Any]) -> bool:
+        """Return whether a JSON object can be its answer: it has what is in each of them, or none is documented."""
+        model = Page if self.item is not None else self.answer
+        if model is None:
+            return self.status != _NO_CONTENT
+        fields = model.model_fields.items()
+        return all((field.alias or name) in answer for name, field in fields if field.is_required())
 
 
 _ROOM = "/v1/rooms/{room}"
@@ -158,7 +173,7 @@ def _page(path: str, item: type[BaseModel], problems: tuple[str, ...] = (), *que
 
 
 def _delete(path: str, *problems: str) -> Operation:
-    return Operation(method="DELETE", path=path, status=204, problems=problems)
+    return Operation(method="DELETE", path=path, status=_NO_CONTENT, problems=problems)
 
 
 def _post(path: str, body: type[BaseModel] | None, answer: Any, *problems: str, **more: Any) -> Operation:
@@ -355,3 +370,16 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
 
 An operation that the socket has too has its name there.
 """
+
+
+def operation_at(method: str, path: str) -> Operation | None:
+    """Return the operation that a request is, by its method and its path without a query; None for no operation's."""
+    return next((one for one, pattern in _patterns() if one.method == method and pattern.fullmatch(path)), None)
+
+
+@cache
+def _patterns() -> list[tuple[Operation, re.Pattern[str]]]:
+    def shape(place: re.Match[str]) -> str:
+        return _SHAPES.get(place[2], "[^/]+")
+
+    return [(one, re.compile(_PLACE.sub(shape, one.path))) for one in OPERATIONS.values()]
