@@ -109,6 +109,31 @@ async def test_after_its_patience_all_of_a_batch_are_told(
         assert asyncio.get_running_loop().time() - began < 20
 
 
+async def test_a_token_that_can_not_be_had_for_a_moment_closes_no_client(treadle_server: Any) -> None:
+    """Who waited for a result, and all others, were told that the client was closed."""
+    failures: list[Exception] = []
+
+    async def token() -> str:
+        if failures:
+            raise failures.pop()
+        return str(treadle_server.token)
+
+    async with Client(treadle_server.url, token, patience=20) as client:
+        handle = await client.submit(double.bind(1))
+        failures += [OSError("the vault is down")] * 3
+
+        with pytest.raises(errors.WaitTimeout):
+            await handle.result(2)
+
+        assert not failures
+        assert await handle.status() == "pending"
+    async with Client(treadle_server.url, token, patience=0) as client:
+        failures += [OSError("the vault is down")] * 9
+        with pytest.raises(errors.ConnectionFailed, match=r"no token to show: .* OSError: the vault is down"):
+            await client.handle(handle.id).result(30)
+        assert client.is_open
+
+
 @pytest.mark.parametrize("patience", ["x", None, -1, float("nan"), True])
 @pytest.mark.parametrize("kind", [Client, SyncClient])
 def test_a_patience_that_is_none_is_refused_where_it_is_written(kind: Any, patience: Any) -> None:

@@ -62,9 +62,9 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     While it is open, `task.submit(…)` finds it as `current_client` says; with `default=False` only from inside its own
     `async with` blocks. It may be used from other threads' event loops too, opened again after it was closed, and its
     blocks may be nested. Before and after, and in a process forked meanwhile, requests raise `NoClient`; while it is
-    open, `ConnectionFailed` when no server was reached for `patience` seconds, and the `ProblemError` of a server that
-    refuses. What is no UUID is no task's id, and is told by `TaskNotFound` before anything is sent. What is no URL,
-    token, room or key raises `InvalidSetting`, and a patience that is none `ValueError`.
+    open, `ConnectionFailed` when for `patience` seconds no server was reached or no token given, and the `ProblemError`
+    of a server that refuses. What is no UUID is no task's id, and is told by `TaskNotFound` before anything is sent.
+    What is no URL, token, room or key raises `InvalidSetting`, and a patience that is none `ValueError`.
     """
 
     def __init__(

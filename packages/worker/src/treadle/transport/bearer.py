@@ -17,6 +17,7 @@ from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed, TreadleError, Unauthorized, problem_named
 from treadle.transport.addresses import is_loopback, is_loopback_address, unreachable
 from treadle.transport.environment import proxy_of
+from treadle.values import named
 
 if TYPE_CHECKING:
     from treadle.settings import Settings
@@ -74,10 +75,11 @@ class Bearer:
     async def ways(self, url: str) -> list[Way]:
         """Return the ways to try now, in order.
 
-        Raises `ConnectionFailed` when the name can't be resolved, and `InvalidSetting` when the token can't be read.
+        Raises `ConnectionFailed` when the name can't be resolved or no token be had, and `InvalidSetting` when the
+        token can't be read.
         """
         if self.fresh is not None:
-            return [Way(url, _clean(await self.fresh(), "the token that was given"))]
+            return [Way(url, await _asked(self.fresh))]
         chosen = self._without_looking(url)
         if isinstance(chosen, Way):
             return [chosen]
@@ -184,6 +186,19 @@ def bearer_of(token: "TokenSource | Bearer | None", settings: "Settings | None" 
     # Once here, so that a file that can't be read is told of at once.
     settings.read_local_token()
     return Bearer(own=settings.read_local_token, own_place=str(settings.token_path))
+
+
+async def _asked(fresh: Callable[[], Awaitable[str]]) -> str:
+    """Return the token of this moment. What asks for it is the user's, and may meet an outage as a server does."""
+    try:
+        token = await fresh()
+    except TreadleError:
+        raise
+    except Exception as error:
+        raise ConnectionFailed(
+            f"there is no token to show: the function that gives it raised {named(error)}"
+        ) from error
+    return _clean(token, "the token that was given")
 
 
 def _clean(token: str, place: str) -> str:
