@@ -101,6 +101,27 @@ def test_what_says_more_says_it_in_a_group_too(raised: Exception) -> None:
         assert "ExceptionGroup: unhandled" in told["traceback"]
 
 
+@task(max_retries=0)
+async def submits(n: Any) -> None:
+    await needs_a_number.submit(n)
+
+
+@task
+async def needs_a_number(n: int) -> None: ...
+
+
+def test_what_code_gives_to_another_task_says_nothing_of_its_own_payload(
+    treadle_client: SyncClient, treadle_worker: Callable[..., Any]
+) -> None:
+    """It was told as a malformed payload, by which who submits is to blame."""
+    handle = treadle_client.submit(submits.bind("many"))
+
+    (ended,) = treadle_worker(submits).run_all()
+
+    assert (ended.id, ended.status, ended.reason) == (handle.id, "failed", "internal-error")
+    assert "needs_a_number can't be called so: n: Input should be a valid integer" in ended.error
+
+
 def test_beside_another_error_only_what_is_never_tried_again_counts() -> None:
     told = [endings.raised(ExceptionGroup("some", [ValueError("x"), error])) for error in SAYING_MORE]
 

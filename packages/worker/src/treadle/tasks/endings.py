@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from treadle.errors import BadValue, DefinitionError, InvalidArguments, InvalidStep, StepMismatch
+from treadle.errors import BadValue, DefinitionError, InvalidArguments, StepMismatch
 from treadle.tasks.outcomes import (
     Intermittent,
     Interrupted,
@@ -26,7 +26,6 @@ _FINAL = (
     BadValue,
     DefinitionError,
     InvalidArguments,
-    InvalidStep,
     MalformedPayload,
     ResourceUnavailable,
     StepMismatch,
@@ -75,9 +74,10 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
             return ending if decisive.after is None else ending | {"retry_after": decisive.after}
         case Pause():
             return _paused(message, decisive.checkpoint)
-        case BadValue() | DefinitionError() | StepMismatch() | InvalidStep():
+        case BadValue() | DefinitionError() | InvalidArguments() | StepMismatch():
+            # The task's own arguments were read before its code began: these are what the code gave to something else.
             return _exception(Reason.INTERNAL_ERROR, decisive, error)
-        case MalformedPayload() | InvalidArguments():
+        case MalformedPayload():
             return _exception(Reason.MALFORMED_PAYLOAD, decisive, error)
         case ResourceUnavailable():
             return _exception(Reason.RESOURCE_UNAVAILABLE, decisive, error)
