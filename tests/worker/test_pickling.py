@@ -11,6 +11,7 @@ import pytest
 
 from treadle import Pause, Retry, SyncClient, TaskFailed, errors, task
 from treadle.errors import ConnectionLost, TaskNotFound, TreadleError, problem_named
+from treadle.filters import FilterError
 from treadle.tasks.outcomes import Suspend
 
 
@@ -30,6 +31,7 @@ EVERY = [
     *(problem(name) for name in errors.BY_NAME),
     TaskFailed("it failed", {"id": "a task's last state"}),  # type: ignore[arg-type]
     ConnectionLost("the connection broke"),
+    FilterError("a quote is not closed", 3),
     Retry(timedelta(minutes=1)),
     Retry(message="later"),
     Pause("enough", checkpoint={"page": 3}),

@@ -5,6 +5,9 @@ TreadleError
 │   └── DuplicateTask          two functions claim one job name
 ├── InvalidArguments           the arguments don't fit the task's parameters (also a ValueError)
 │   └── InvalidStep            a task's code asks for a step, a sleep or a message as it can't be
+├── FilterError                a filter of tasks can't be read (`treadle.filters`, also a ValueError)
+├── InvalidSetting             a setting or an argument can't be used (`treadle.settings`, also a ValueError)
+├── NoStructlog                JSON can't be logged (`treadle.logs`, also a ValueError)
 ├── BadValue                   a result, step or checkpoint holds what can't be sent or kept (also a ValueError)
 ├── EncryptionError            an encrypted task can't be sealed or opened
 │   ├── NoCodec                no keys are here

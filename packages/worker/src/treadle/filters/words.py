@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from treadle.errors import TreadleError
 from treadle.filters.keys import KEYS
 
 _WORD = re.compile(r'\s*((?:"(?:\\.|[^"\\])*"|[^\s"])+|")')
@@ -13,7 +14,7 @@ _KEY = re.compile(r"(-?)([a-z]+):(.*)", re.DOTALL)
 _TAG = re.compile(r'(-?)tag\.((?:"(?:\\.|[^"\\])*"|[^:"])+):(.*)', re.DOTALL)
 
 
-class FilterError(ValueError):
+class FilterError(TreadleError, ValueError):
     """A filter that can't be read; `at` is the index of the word that is wrong."""
 
     def __init__(self, message: str, at: int) -> None:
