@@ -73,7 +73,7 @@ def test_what_is_submitted_and_edited_without_keys_is_refused_and_says_what_to_s
 
 
 def test_keys_that_are_none_are_named_by_their_variable(command: Command) -> None:
-    said = command.refused("tasks", TREADLE_ENCRYPTION_KEYS="hunter2", code=1)
+    said = command.refused("tasks", TREADLE_ENCRYPTION_KEYS="hunter2", code=2)
 
     assert "TREADLE_ENCRYPTION_KEYS: encryption key 1 of 1 is none" in said
     assert "hunter2" not in said
