@@ -9,7 +9,7 @@ import pytest
 
 from tests import waiting
 from tests.worker.conftest import Working, client, until, working
-from treadle import Client, Cron, Every, Options, errors, task
+from treadle import Client, Cron, Every, Options, Worker, errors, task
 from treadle.encryption import Sealer
 from treadle.tasks.registrations import registration
 from treadle_server.testing import Served, serve
@@ -170,6 +170,15 @@ async def test_the_last_one_to_start_wins_and_one_that_connects_anew_undoes_noth
 
             await until(is_back)
             assert (await client.schedule("tasks:tidy")).version == 2
+
+
+async def test_a_schedule_with_arguments_that_its_task_does_not_take_is_refused_before_the_worker_connects() -> None:
+    """It was told as a refusal of the server's, and not of which schedule."""
+    worker = Worker([made(Every(60, arguments={"dayz": 1}))], url="http://127.0.0.1:1", token="any")
+
+    said = r"the schedule of @global:tasks:tidy: .* can't be called so: dayz"
+    with pytest.raises(errors.InvalidArguments, match=said):
+        await asyncio.wait_for(worker.run_async(), 20)
 
 
 async def test_a_bad_expression_ends_the_worker_with_what_is_wrong_g9_e10(server: Served) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from treadle.client.options import seconds, template
 from treadle.encryption.fields import sealed_payload
 from treadle.encryption.sealer import Sealer
+from treadle.errors import InvalidArguments
 from treadle.tasks.definition import Task
 
 
@@ -19,9 +20,13 @@ def registration(task: "Task[..., Any]", sealer: Sealer) -> tuple[str, dict[str,
     """
     plan = task.schedule
     assert plan is not None
+    try:
+        payload = task.signature.payload((), plan.arguments)
+    except InvalidArguments as error:
+        raise InvalidArguments(f"the schedule of {task.full_name}: {error}") from None
     body: dict[str, Any] = {
         "job": task.full_name,
-        "payload": task.signature.payload((), plan.arguments),
+        "payload": payload,
         "jitter": float(seconds(plan.jitter) or 0),
         "missed": plan.missed,
         **plan.timing(),

@@ -134,7 +134,8 @@ class Worker:
         `DuplicateTask` when a client or worker of this process has another module's task of one's name there, and
         `DefinitionError` for a task with an annotation that can't be described in JSON, a lifespan that is none, and
         in a child process that imports the program: there it stands under `if __name__ == "__main__":`.
-        `LoopTaken` when code that it runs ends its event loop.
+        `InvalidArguments` for a schedule whose arguments its task does not take, and `LoopTaken` when code that it runs
+        ends its event loop.
         """
         if has_loop():
             raise WouldBlock("an event loop runs in this thread already: use `await worker.run_async()`")
@@ -163,6 +164,7 @@ class Worker:
         await self._run(is_alone=False)
 
     async def _run(self, *, is_alone: bool) -> None:
+        from treadle.tasks.registrations import registration
         from treadle.worker.worker_run import WorkerRun
 
         check_may_begin()
@@ -172,6 +174,8 @@ class Worker:
                 self.config.names.check(task)
                 # What can't be described is told here, and not to each connection anew.
                 task.registration(self.config.settings)
+                if task.schedule is not None:
+                    registration(task, self.config.sealer)
             run = WorkerRun(self.config, self._stops, on_open=self._opened, is_alone=is_alone)
             self._hurry, self._taken = run.hurry, run.taken
             await run.work()

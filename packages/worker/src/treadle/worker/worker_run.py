@@ -14,7 +14,6 @@ from treadle.errors import (
     ConnectionFailed,
     DefinitionError,
     Forbidden,
-    InvalidArguments,
     LoopTaken,
     ProblemError,
     TreadleError,
@@ -316,7 +315,7 @@ class WorkerRun:
                 await self._set_schedule(task)
             except Forbidden as error:
                 log.warning("the schedule of %s stays as it is: %s", task.full_name, error)
-            except (ProblemError, InvalidArguments) as error:
+            except ProblemError as error:
                 self._give_up(error)
                 return
 
