@@ -4,7 +4,10 @@ import asyncio
 import ssl
 import stat
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import httpx
@@ -13,6 +16,7 @@ import trustme
 from click.testing import CliRunner
 from pydantic import ValidationError
 
+from tests.chaos.processes import Process, ServerProcess, stopped_at_the_end
 from tests.waiting import until
 from tests.worker.conftest import working_at
 from treadle import Client, Context, task
@@ -62,6 +66,28 @@ async def test_the_sdk_trusts_the_authority_in_ssl_cert_file_on_its_socket_and_o
 
     assert made.user == "someone"
     assert stat.S_IMODE(secure.settings.token_file.stat().st_mode) == 0o600
+
+
+async def test_each_of_many_handshakes_that_begin_at_once_is_done_on_the_loop_that_servers_have_g10(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    """What a client says first comes with its connection, and uvloop reads it before anything else has its turn."""
+    files = {"TREADLE_TLS_CERT": str(certificates.cert), "TREADLE_TLS_KEY": str(certificates.key)}
+    process = ServerProcess(tmp_path, f"sqlite:///{tmp_path / 'treadle.db'}", **files)
+    Process.start(process)
+    context = ssl.create_default_context(cafile=certificates.authority)
+
+    def ask(_: int) -> int:
+        with closing(HTTPSConnection("127.0.0.1", process.port, timeout=60, context=context)) as connection:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status
+
+    with stopped_at_the_end(process):
+        await until(process.log.read_text, lambda said: "Press Ctrl-C" in said, seconds=60)
+        with ThreadPoolExecutor(16) as threads:
+            answers = await asyncio.to_thread(lambda: list(threads.map(ask, range(400))))
+
+    assert set(answers) == {200}
 
 
 async def test_a_file_is_uploaded_and_downloaded_by_the_authority_in_ssl_cert_file_g10(

@@ -6,7 +6,6 @@ import errno
 import logging
 import signal
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -18,8 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from treadle_server.serving.certificates import Renewals
 from treadle_server.serving.connection_limits import ConnectionLimits
-from treadle_server.serving.connections import HEADER_SECONDS, IDLE_SECONDS, HttpConnection, SocketConnection
-from treadle_server.serving.handshake import Handshake
+from treadle_server.serving.connections import IDLE_SECONDS, HttpConnection, SocketConnection
 from treadle_server.serving.shutdown import Shutdown
 from treadle_server.settings import Settings
 
@@ -100,12 +98,11 @@ class Server(uvicorn.Server):
         self._ending = Shutdown(app)
         self._stopping = asyncio.Event()
         self._renewals = Renewals(settings)
-        self._tls: ssl.SSLContext | None = None
         self.has_left = False
         """Whether it has stopped without its application, which its database kept from ending."""
         self.has_failed = False
         """Whether its application has ended by itself, as where there is no memory left."""
-        self._limits = limits = ConnectionLimits(
+        limits = ConnectionLimits(
             settings.max_connections, settings.max_connections_per_address, settings.trusted_proxies
         )
         options: dict[str, Any] = {
@@ -189,24 +186,13 @@ class Server(uvicorn.Server):
                 self.has_failed = True
                 break
             counter = (counter + 1) % 864_000
-            if self._tls is not None and counter % _RENEWAL_TICKS == 0:
-                self._renewals.look(self._tls)
+            if self.config.ssl is not None and counter % _RENEWAL_TICKS == 0:
+                self._renewals.look(self.config.ssl)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start as uvicorn does. Raises `NotStarted` with the reason instead of ending the process."""
-        self._tls, self.config.ssl = self.config.ssl, None
-        if self._tls is not None:
-            # asyncio's own would be counted by nobody before it is over.
-            protocol: Any = partial(
-                Handshake,
-                limits=self._limits,
-                context=self._tls,
-                seconds=HEADER_SECONDS,
-                follow=self.config.http_protocol_class,
-            )
-            self.config.http_protocol_class = protocol
         try:
             await super().startup(sockets)
         except SystemExit:
