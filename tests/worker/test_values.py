@@ -37,7 +37,7 @@ from tests.worker.oddities import (
     talks,
 )
 from treadle import CallNext, Client, Context, Options, new_task_id, task
-from treadle.errors import InvalidArguments, PayloadTooLarge
+from treadle.errors import InvalidArguments, PayloadTooLarge, TaskNotFound
 from treadle.tasks import endings
 from treadle.tasks.definition import Task
 from treadle.wire.values import MOST_LEVELS
@@ -244,7 +244,6 @@ async def test_a_call_with_an_odd_value_fails_alone(client: Client) -> None:
         lambda: client.set_schedule("s", job=raw.full_name, interval=60, payload=bad),
         lambda: client.submit(raw.bind(value=1), options=Options(tags={"a": "\x00"})),
         lambda: client.submit(raw.bind(value=1), options=Options(unique_key="\ud800")),
-        lambda: client.get("\ud800"),
     ]
 
     for call in calls:
@@ -266,14 +265,15 @@ async def test_an_odd_text_in_a_path_or_a_query_is_not_sent_either(client: Clien
         lambda: client.job(f"@global:tasks:{odd}"),
         lambda: client.list(tag=["a", odd]).page(),
         lambda: client.webhook(odd),
-        lambda: client.steps(odd),
-        lambda: client.artifacts(odd),
         lambda: client.download(new_task_id(), f"plots/{odd}", tmp_path / "file"),
     ]
 
     for call in calls:
         with pytest.raises(InvalidArguments, match=r"surrogate|NUL"):
             await call()
+    for of_task in (client.get, client.steps, client.artifacts):
+        with pytest.raises(TaskNotFound, match="is no task's id"):
+            await of_task(odd)
 
 
 async def test_what_is_too_large_for_the_server_fails_alone(tmp_path: Any) -> None:

@@ -123,9 +123,11 @@ async def test_the_footer_shows_what_can_be_done_where_the_focus_is(server: Mock
         for keys, scope in FOCUSED:
             await stage.press(*keys)
             footer = stage.lines()[-1]
+            # No line was logged that could be opened or copied.
+            left_out = SOMETIMES | ({"open", "copy"} if scope == "logs" else set())
             for action in offered(scope, read_only=False):
                 is_named = f"{Keymap().cap(action)} {action.label}" in footer
-                assert is_named or not action.footer or action.name in SOMETIMES, (scope, action.name)
+                assert is_named or not action.footer or action.name in left_out, (scope, action.name)
 
 
 async def test_the_footer_names_what_means_something_for_what_is_highlighted(

@@ -28,6 +28,9 @@ from treadle_tui.widgets.filter_line import FilterLine
 from treadle_tui.widgets.grid import Grid, grid_of
 from treadle_tui.widgets.styled_text import StyledText
 
+OF_LIST = frozenset({"freeze"})
+"""What means a list itself, whether or not there are rows."""
+
 
 class ListedRow(Protocol):
     """A row that is told from the others, and can be written to a file."""
@@ -88,7 +91,7 @@ class ListScreen(BaseScreen, Generic[Row]):
 
     def offers(self, action: Action) -> bool:
         """Name what means a row only where one is highlighted."""
-        return self.row is not None or "everywhere" in action.scopes
+        return self.row is not None or "everywhere" in action.scopes or action.name in OF_LIST
 
     def task_id(self) -> str | None:
         """Return the task that a verb on the highlighted row means."""
