@@ -13,8 +13,9 @@ from treadle.cli.group import treadle
 from treadle_server.testing import Served, serve_in_thread
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served() -> Iterator[Served]:
+    """A server for this folder's tests; later ones put faults into the server's modules, which it would meet too."""
     with serve_in_thread() as served:
         yield served
 
