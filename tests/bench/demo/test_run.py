@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -132,6 +133,16 @@ def test_a_directory_without_python_files_is_refused(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "there are no Python files under" in done.stderr
+
+
+def test_too_few_open_files_are_a_sentence(sources: Path) -> None:
+    few = (10, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    refused = run_demo(sources, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, few))
+
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "Error: Too many open files: the system allows fewer than this command needs; raise `ulimit -n`\n"
+    )
 
 
 def test_the_standard_library_is_found_without_installed_packages() -> None:

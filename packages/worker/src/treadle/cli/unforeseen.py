@@ -4,6 +4,7 @@ Both carry what users sent. What cleans them is loaded when there is something t
 ended: what keeps its process alive.
 """
 
+import errno
 import logging
 import sys
 import threading
@@ -14,6 +15,9 @@ from types import TracebackType
 SOON_GONE = 1.0
 """Seconds after which a thread that is still there is worth a word; an executor's ends by itself when it is idle."""
 
+_NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
+"""None is left to this process, or to the whole system."""
+
 
 def clean_what_nobody_caught() -> None:
     """Have both cleaned from now on, in this process."""
@@ -23,9 +27,12 @@ def clean_what_nobody_caught() -> None:
 
 
 def show_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an exception that ends the process, as Python does."""
+    """Print an exception that ends the process, as Python does; that too few files may be open is no defect."""
     from treadle.cli.show import say
 
+    if isinstance(error, OSError) and error.errno in _NO_DESCRIPTOR:
+        say(f"Error: {error.strerror}: the system allows fewer than this command needs; raise `ulimit -n`", err=True)
+        return
     say("".join(traceback.format_exception(kind, error, trace)).rstrip(), err=True)
 
 
