@@ -1,6 +1,8 @@
 """What a receiver sends holds nobody up, however much it is (E12, N5)."""
 
 import asyncio
+import socket
+import struct
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +31,22 @@ async def test_of_interim_answers_without_an_end_few_are_read_e12(receiver) -> N
 
     assert answer.status is None
     assert str(answer.error).startswith(f"RemoteProtocolError: more than {connections.MOST} bytes")
+
+
+async def test_of_a_connection_that_was_reset_its_reason_says_so(receiver) -> None:
+    def reset(writer: asyncio.StreamWriter) -> Any:
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+        return asyncio.sleep(0)
+
+    receiver.answers = [reset]
+    post = Post(timeout=20, allowed=LOOPBACK)
+
+    answer = await post.send(receiver.url, b"{}", {})
+    await post.close()
+
+    assert "reset by peer" in str(answer.error)
+    assert str(answer.error).startswith("ReadError: ")
 
 
 async def test_what_came_at_once_is_read_in_pieces_between_which_others_go_on_e12(receiver, monkeypatch) -> None:

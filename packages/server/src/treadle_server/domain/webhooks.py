@@ -62,6 +62,14 @@ class Answer:
     """Whether trying again is of no use."""
 
 
+def reason_of(error: BaseException) -> str:
+    """Return why a try failed: the exception's kind and words, or those behind it where it has none, as httpx' have."""
+    saying = error
+    while not str(saying) and (behind := saying.__cause__ or saying.__context__) is not None:
+        saying = behind
+    return f"{type(error).__name__}: {saying}".removesuffix(": ")
+
+
 def body_of(task: Task, at: datetime) -> str:
     """Return what is sent of a task that has just ended: JSON, as it stays through every try."""
     is_long = task.result is not None and len(task.result) > MOST_RESULT

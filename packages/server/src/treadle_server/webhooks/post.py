@@ -11,7 +11,7 @@ import httpx
 
 from treadle.wire.amounts import in_seconds
 from treadle_server import __version__
-from treadle_server.domain.webhooks import LONGEST_DELAY, Answer
+from treadle_server.domain.webhooks import LONGEST_DELAY, Answer, reason_of
 from treadle_server.webhooks.addresses import AddressRefused, Network, resolve
 from treadle_server.webhooks.connections import Connections
 from treadle_server.webhooks.names import Names
@@ -70,7 +70,7 @@ class Post:
             log.info("a webhook was not sent: %s (found: %s)", error, ", ".join(error.found)[:400] or "none")
             return Answer(None, str(error))
         except (httpx.InvalidURL, OSError, ValueError) as error:
-            return Answer(None, f"{type(error).__name__}: {error}")
+            return Answer(None, reason_of(error))
 
     async def _send(
         self, client: httpx.AsyncClient, url: httpx.URL, body: bytes, headers: dict[str, str], limit: asyncio.Timeout
@@ -85,7 +85,7 @@ class Post:
             return await _send_to(client, addresses[-1], url, body, headers, patience, limit)
         except Exception as error:  # noqa: BLE001 - what is thrown past httpx by what it is built of is no defect either
             log.info("a webhook was not sent to %s at %s: %r", url.host, ", ".join(addresses)[:400], error)
-            return Answer(None, _without(addresses, url.host, f"{type(error).__name__}: {error}"))
+            return Answer(None, _without(addresses, url.host, reason_of(error)))
 
 
 def _without(addresses: Sequence[str], host: str, text: str) -> str:

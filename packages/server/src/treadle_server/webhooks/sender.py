@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from treadle_server.domain.webhooks import Answer, delay_after, signature
+from treadle_server.domain.webhooks import Answer, delay_after, reason_of, signature
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable
 from treadle_server.services.base import EngineService
@@ -165,7 +165,7 @@ class Sender(EngineService):
             # A defect, or a secret that was written by hand, must end neither the tries of others nor the server, which
             # all of them are part of; it counts as a try that failed.
             log.exception("delivery %s could not be tried", one.id)
-            answer = Answer(None, f"{type(error).__name__}: {error}")
+            answer = Answer(None, reason_of(error))
         is_slow = self._engine.clock.monotonic() - flight.since >= SOON
         (self._slow.add if is_slow else self._slow.discard)(one.webhook_id)
         self._ended[one.id] = (one, answer)
