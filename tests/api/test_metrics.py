@@ -143,13 +143,16 @@ async def test_only_who_holds_the_scope_reads_them(
 async def test_the_jobs_that_were_registered_first_keep_their_names_and_the_others_are_one() -> None:
     async with serve(metrics_max_jobs=2, auth="none") as served, httpx.AsyncClient(base_url=served.url) as client:
         rooms = [await make_room(client, name=name) for name in ("zeta", "alpha", "beta", "gamma")]
+        before = await scraped(client)
         for room in rooms:
             await room.submit()
             await finish(room, "completed", result=1)
         samples = await scraped(client)
 
-    named = {dict(labels)["job"] for name, labels in samples if name == "treadle_tasks"}
-    assert named == {"lab:tasks:zeta", "lab:tasks:alpha", OTHERS}
+    for page in (before, samples):
+        named = {dict(labels)["job"] for name, labels in page if name == "treadle_tasks"}
+        assert named == {"lab:tasks:zeta", "lab:tasks:alpha", OTHERS}
+    assert value(before, "treadle_tasks_total", job=OTHERS, outcome="completed") == 0
     for name in ("treadle_task_wait_seconds_count", "treadle_task_run_seconds_count"):
         assert value(samples, name, job=OTHERS) == 2
     assert value(samples, "treadle_tasks_total", job=OTHERS, outcome="completed") == 2
