@@ -116,6 +116,24 @@ def test_a_database_that_a_newer_version_has_migrated(tmp_path: Path, command: s
     assert "a newer one has migrated it" in told
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["migrate --database-url=", "migrate --data-dir=", "server --data-dir=", "server --tls-cert=", "server --host="],
+)
+def test_an_empty_option_is_a_variable_that_is_not_set(
+    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was the database of the data directory that was migrated, or a data directory in the current one."""
+    monkeypatch.chdir(tmp_path)
+
+    told = refused(tmp_path, *command.split())
+
+    assert told == f"{command.split()[1][:-1]}: it is empty: give one, or leave it out\n"
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValidationError, match="the path is empty"):
+        Settings(data_dir="")
+
+
 @pytest.mark.parametrize("place", ["file", "file/below"])
 def test_a_data_directory_that_can_not_be_made(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("")
@@ -264,7 +282,7 @@ def test_no_default_of_a_task_is_more_than_a_submit_may_say(settings: type[BaseS
 
 
 def test_no_address_is_not_all_addresses(tmp_path: Path) -> None:
-    assert "at least 1 character" in refused(tmp_path, "server", "--host", "")
+    assert "it is empty" in refused(tmp_path, "server", "--host", "")
 
 
 def test_a_variable_that_is_empty_counts_as_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:

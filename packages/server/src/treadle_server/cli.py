@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,15 +14,24 @@ def _say(text: str) -> None:
 
 
 def _settings(**options: Any) -> Any:
-    """Return the settings: what the command line gives goes before the environment. Exits with what is wrong."""
+    """Return the settings: what the command line gives goes before the environment. Exits with what is wrong.
+
+    An empty option is a shell's variable that is not set: it would be another database, or the current directory.
+    """
     from pydantic import ValidationError
 
     from treadle_server.settings import Settings
 
+    if empty := [_option(name) for name, value in options.items() if value == ""]:
+        raise click.UsageError(f"{', '.join(empty)}: it is empty: give one, or leave it out")
     try:
         return Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         raise click.UsageError("; ".join(_problem(item, options) for item in error.errors())) from None
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _problem(item: Any, options: dict[str, Any]) -> str:
@@ -35,7 +43,7 @@ def _problem(item: Any, options: dict[str, Any]) -> str:
         return text
     name = "_".join(map(str, item["loc"]))
     is_option = options.get(name) is not None
-    place = f"--{name.replace('_', '-')}" if is_option else f"TREADLE_{name.upper()}"
+    place = _option(name) if is_option else f"TREADLE_{name.upper()}"
     if item["type"] == "value_error":
         return f"{place}: {text}"
     return f"{place}: {text}, not {item['input']!r}"
@@ -44,9 +52,7 @@ def _problem(item: Any, options: dict[str, Any]) -> str:
 _database = click.option(
     "--database-url", help="sqlite:///path or postgresql://…; default: a file in the data directory."
 )
-_data_dir = click.option(
-    "--data-dir", type=click.Path(path_type=Path), help="Where the database and the token are kept."
-)
+_data_dir = click.option("--data-dir", type=click.Path(), help="Where the database and the token are kept.")
 
 
 @click.command()
@@ -55,8 +61,8 @@ _data_dir = click.option(
 @_database
 @_data_dir
 @click.option("--auth", type=click.Choice(["token", "none"]), help="none: without tokens, on a loopback address only.")
-@click.option("--tls-cert", type=click.Path(path_type=Path), help="Serve HTTPS: a PEM file with the certificate.")
-@click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, unless it stands in the same file.")
+@click.option("--tls-cert", type=click.Path(), help="Serve HTTPS: a PEM file with the certificate.")
+@click.option("--tls-key", type=click.Path(), help="Its key, unless it stands in the same file.")
 @click.option("--internal", metavar="MODULE:REGISTRY", help="The executors of @internal jobs: an InternalRegistry.")
 def server(**options: Any) -> None:
     """Serve tasks over HTTP and a websocket."""

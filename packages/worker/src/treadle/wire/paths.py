@@ -14,6 +14,8 @@ def user_path(path: Any) -> Path:
     """
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"{path!r} is no path: write it as a text")  # noqa: TRY004 - a validator's error
+    if not os.fspath(path):
+        raise ValueError("the path is empty, which would be the directory that a program happens to be started in")
     expanded = os.path.expanduser(os.fspath(path))  # noqa: PTH111 - `Path.expanduser` raises without a home
     check_name(expanded)
     return Path(expanded)
