@@ -41,6 +41,15 @@ async def test_an_empty_parameter_is_refused(root: httpx.AsyncClient):
             assert answer.json()["detail"] == f"{name}: is empty; give a value, or leave it out"
 
 
+async def test_a_room_that_can_not_be_one_is_refused_wherever_it_narrows(root: httpx.AsyncClient):
+    """G9: of the last transitions those of such a room were none."""
+    for endpoint in ENDPOINTS:
+        if "room" in endpoint.query and not endpoint.is_open:
+            answer = await root.request(endpoint.method, filled(endpoint.path), params={"room": "a:b"})
+            assert answer.status_code in {400, 422}, endpoint.path
+            assert "a:b" in answer.json()["detail"], endpoint.path
+
+
 async def test_a_query_that_is_no_utf_8_is_refused(root: httpx.AsyncClient):
     """G9: what was not UTF-8 was replaced, and looked for so."""
     for query in ("text=%ff", "job=%ed%a0%80"):

@@ -16,6 +16,7 @@ from treadle_server.access.checks import visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.access.tokens import bearer
 from treadle_server.domain.visibility import Visibility
+from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.context import OperationContext, task_id_of, worker_id_of
@@ -103,6 +104,11 @@ class Call:
         text = self.request.query_params.get(name)
         values.check(text)
         return text
+
+    def room_meant(self) -> str | None:
+        """Return the query's `room`; None without it. Raises `InvalidRoomId`, and `ValidationFailed`."""
+        room = self.text("room")
+        return None if room is None else check_room(room)
 
     def id_beginning(self) -> str | None:
         """Return the query's `id`, how an id begins; None without it. Raises `ValidationFailed`."""

@@ -4,19 +4,17 @@ from starlette.responses import Response
 
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
-from treadle_server.engine.commands.jobs import check_room
 from treadle_server.operations.failures import group_data
 from treadle_server.store.read.failures import groups
 
 
 async def list_all(call: Call) -> Response:
     """Group the last failed runs by the type of their error and where it was raised; `room` and `job` narrow them."""
-    room = call.text("room")
     async with call.ctx.engine.store.read() as connection:
         found, is_capped = await groups(
             connection,
             call.ctx.now(),
-            room=None if room is None else check_room(room),
+            room=call.room_meant(),
             job=call.text("job"),
             visibility=call.visibility,
         )

@@ -6,7 +6,6 @@ from starlette.responses import Response
 
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
-from treadle_server.engine.commands.jobs import check_room
 from treadle_server.operations.encode import page_data
 from treadle_server.operations.flows import act_on_flow, flow_data, flow_id_of, shown_flow
 from treadle_server.store.read import flows as read_flows
@@ -14,8 +13,7 @@ from treadle_server.store.read import flows as read_flows
 
 async def list_all(call: Call) -> Response:
     """List flows, newest first; `room` narrows to those of a room, `id` to those whose ids begin so."""
-    limit, offset, room, beginning = call.limit(), call.offset(), call.text("room"), call.id_beginning()
-    room = None if room is None else check_room(room)
+    limit, offset, room, beginning = call.limit(), call.offset(), call.room_meant(), call.id_beginning()
     async with call.ctx.engine.store.read() as connection:
         found, total = await read_flows.page(
             connection, room=room, beginning=beginning, visibility=call.visibility, limit=limit, offset=offset

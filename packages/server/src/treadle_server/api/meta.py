@@ -45,7 +45,7 @@ async def recent_events(call: Call) -> Response:
     limit = call.limit()
     found = call.ctx.recent.last(
         limit,
-        room=call.text("room"),
+        room=call.room_meant(),
         job=call.text("job"),
         task_id=None if task_id is None else task_id.lower(),
         visibility=call.visibility,
