@@ -198,6 +198,8 @@ def test_several_urls_are_split_and_a_wrong_one_is_named(monkeypatch: pytest.Mon
         assert "cret" not in str(refused.value).partition("[type=")[0]
     with pytest.raises(InvalidSetting, match="no server's address is given"):
         treadle.Client(" , ")
+    with pytest.raises(InvalidSetting, match="url=5 is no text: write http://host:port"):
+        treadle.Client(5)  # type: ignore[arg-type]
 
 
 def test_every_setting_is_documented() -> None:

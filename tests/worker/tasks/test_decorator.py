@@ -321,7 +321,14 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
         (lambda _: Options(limits=["gpu"]), r"limits: write a list of Limit\(…\), not"),
         (lambda made: task(timeout=0)(made.function), "@task of .*: timeout: .* greater than 0, not 0$"),
         (lambda made: task(fair="x")(made.function), "fair='x' of .* must be 'room'"),  # type: ignore[call-overload]
-        (lambda made: task(limits=[Limit("a", concurrency=0)])(made.function), r"limits: 0.concurrency: .*, not 0$"),
+        (
+            lambda made: task(limits=[Limit("a", key="/~")])(made.function),
+            r"limits: 0.key: .* JSON pointer.*, not '/~'$",
+        ),
+        (lambda _: Limit("a", concurrency=0), r"^Limit\('a'\): concurrency: .*, not 0$"),
+        (lambda _: Limit("a/b"), r"^Limit\('a/b'\): name: a limit's name .*, not 'a/b'$"),
+        (lambda _: Limit("a", rate=(5, 0)), r"^Limit\('a'\): rate.seconds: .*, not 0.0$"),
+        (lambda _: Limit("a", concurrency=1, on_full="stop"), r"^Limit\('a'\): on_full: .* not 'stop'$"),  # type: ignore[arg-type]
         (lambda _: Limit("a", rate=("1", 2)), "no pair of count and seconds"),  # type: ignore[arg-type]
         (lambda _: Every("1m"), "Every.'1m'. is no duration"),  # type: ignore[arg-type]
         (lambda _: Every(5, jitter="a"), "jitter='a' of a schedule is a duration"),  # type: ignore[arg-type]

@@ -159,6 +159,8 @@ def _is_place(text: str) -> bool:
 
 def split_urls(text: str) -> tuple[str, ...]:
     """Split comma-separated URLs; raise `InvalidSetting` unless each is http:// or https://."""
+    if not isinstance(text, str):
+        raise InvalidSetting(f"url={text!r} is no text: write http://host:port, several with commas between them")
     given = (part.strip().rstrip("/").partition("://") for part in text.split(",") if part.strip())
     # A scheme may be written either way, and is compared as it is here.
     urls = tuple(scheme.lower() + separator + rest for scheme, separator, rest in given)

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json, to_jsonable_python
 
 from treadle.errors import BadValue, InvalidArguments
 from treadle.wire.fields import LONGEST_OUTPUT
+from treadle.wire.reasons import reason
 from treadle.wire.values import MOST_LEVELS, NO_JSON, REQUEST_LEVELS, TOO_DEEP, Fault, below, fault
 
 T = TypeVar("T")
@@ -177,3 +178,10 @@ def brief(value: Any) -> str:
 
     text = asked(lambda: repr(value), otherwise)
     return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"
+
+
+def first_wrong(error: ValidationError) -> str:
+    """Return where the first thing is wrong of what pydantic refuses, and what."""
+    found = error.errors(include_url=False)[0]
+    place = ".".join(map(str, found["loc"]))
+    return f"{place}: {reason(found)}, not {brief(found['input'])}" if place else reason(found)

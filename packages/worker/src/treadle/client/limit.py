@@ -1,22 +1,22 @@
 """A limit as code names it: `Limit("openai", key="/customer", concurrency=5, rate=(100, 60))`."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic import ValidationError
 
 from treadle.errors import InvalidArguments
-from treadle.values import brief
+from treadle.values import brief, first_wrong
+from treadle.wire.limits import Caps, LimitName, OnFull
 from treadle.wire.values import MOST_INTEGER
-
-if TYPE_CHECKING:
-    from treadle.wire.limits import OnFull
 
 
 @dataclass(frozen=True)
 class Limit:
     """A limit that tasks count against, by its name.
 
-    With `concurrency`, `rate` or both `@task` makes the limit when it is missing. Raises `InvalidArguments` for a rate
-    that is no pair, for a burst without a rate, and for `on_full` without either.
+    With `concurrency`, `rate` or both `@task` makes the limit when it is missing. Raises `InvalidArguments` for what no
+    server takes, for a rate that is no pair, for a burst without a rate, and for `on_full` without either.
     """
 
     name: str
@@ -32,12 +32,12 @@ class Limit:
     """How many claims in how many seconds."""
     burst: int | None = None
     """How many claims may come at once; as many as the rate's count when it is left out."""
-    on_full: "OnFull | None" = None
+    on_full: OnFull | None = None
     """`reject`: a submit raises `LimitFull` when there is no room; `newest`: the others that wait are cancelled, and it
     waits alone; `replace`: the oldest running ones too, until it fits; `wait`, when it is left out."""
 
     def __post_init__(self) -> None:
-        """Check that it fits together. Raises `InvalidArguments`."""
+        """Check each value, and that they fit together. Raises `InvalidArguments`."""
         if self.rate is not None and not _is_pair(self.rate):
             raise InvalidArguments(
                 f"Limit({self.name!r}): rate={brief(self.rate)} is no pair of count and seconds, as (100, 60)"
@@ -51,6 +51,11 @@ class Limit:
                 f"Limit({self.name!r}): on_full={brief(self.on_full)} is of a limit that is made:"
                 " give concurrency or rate"
             )
+        try:
+            LimitName.model_validate(self._name())
+            Caps.model_validate(self.caps)
+        except ValidationError as error:
+            raise InvalidArguments(f"Limit({brief(self.name)}): {first_wrong(error)}") from None
 
     @property
     def caps(self) -> dict[str, Any]:

@@ -38,10 +38,11 @@ class Limiting(Requester):
         `burst` is the most claims at once, the rate's count unless given. When it is full, tasks that are put in wait;
         with `on_full` of `reject` the submit raises `LimitFull`, with `newest` the others that wait are cancelled, with
         `replace` the oldest running ones too, until it fits. Raises `ValidationFailed` for neither of the first
-        two, and `InvalidArguments` for a rate that is no pair, a burst without one or `on_full` alone.
+        two, and `InvalidArguments` as `Limit`.
         """
+        path = limit_path(room, name)
         caps = Limit(name, concurrency=concurrency, rate=rate, burst=burst, on_full=on_full).caps
-        return LimitItem.model_validate(await self.request("PUT", limit_path(room, name), caps))
+        return LimitItem.model_validate(await self.request("PUT", path, caps))
 
     async def delete_limit(self, name: str, *, room: str = GLOBAL) -> None:
         """Delete a limit.

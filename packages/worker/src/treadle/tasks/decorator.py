@@ -27,11 +27,10 @@ from treadle.tasks.registry import remember
 from treadle.tasks.schedules import Schedule, checked
 from treadle.tasks.signature import Signature, signature_of
 from treadle.tasks.verdicts import Exceptions, Verdicts
-from treadle.values import brief
+from treadle.values import first_wrong
 from treadle.wire.limits import MOST_NAMED, LimitOfJob
 from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, JobName, parse_job_name
 from treadle.wire.options import OF_JOB, TaskDefaults
-from treadle.wire.reasons import reason
 
 if TYPE_CHECKING:
     from treadle.tasks.context import Context
@@ -217,7 +216,7 @@ def _limits(function: Callable[..., Any], limits: object, *, encrypted: bool) ->
     try:
         _list_of_limits().validate_python([one.of_job() for one in limits])
     except ValidationError as error:
-        raise DefinitionError(f"{where}: limits: {_first(error)}") from None
+        raise DefinitionError(f"{where}: limits: {first_wrong(error)}") from None
     if encrypted and (pointing := [one.key for one in limits if (one.key or "").startswith("/")]):
         raise DefinitionError(f"{where}: limits: the server reads no arguments of an encrypted task: {pointing[0]}")
     return limits
@@ -239,14 +238,7 @@ def _defaults(function: Callable[..., Any], defaults: Mapping[str, Any]) -> Opti
     try:
         return Options.model_validate(dict(defaults))
     except ValidationError as error:
-        raise DefinitionError(f"@task of {function.__qualname__}: {_first(error)}") from None
-
-
-def _first(error: ValidationError) -> str:
-    """Return where the first thing is wrong, and what."""
-    found = error.errors(include_url=False)[0]
-    place = ".".join(map(str, found["loc"]))
-    return f"{place}: {reason(found)}, not {brief(found['input'])}" if place else reason(found)
+        raise DefinitionError(f"@task of {function.__qualname__}: {first_wrong(error)}") from None
 
 
 def _locals(function: Callable[..., Any], frame: FrameType) -> Mapping[str, Any] | None:
