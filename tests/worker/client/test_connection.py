@@ -134,6 +134,12 @@ async def test_a_token_that_can_not_be_had_for_a_moment_closes_no_client(treadle
         assert client.is_open
 
 
+async def test_a_token_from_a_function_that_is_not_async_is_refused_at_once() -> None:
+    async with Client("http://127.0.0.1:1", lambda: "any") as client:  # type: ignore[arg-type,return-value]
+        with pytest.raises(InvalidSetting, match=r"must be async, as async def token\(\) -> str, not <function"):
+            await client.jobs()
+
+
 @pytest.mark.parametrize("patience", ["x", None, -1, float("nan"), True])
 @pytest.mark.parametrize("kind", [Client, SyncClient])
 def test_a_patience_that_is_none_is_refused_where_it_is_written(kind: Any, patience: Any) -> None:

@@ -1,14 +1,21 @@
 """What answers in a server's place over plain HTTP, and what is said of it."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.worker.transport.test_bearer import listening
 from treadle import Client, new_task_id, task
+from treadle.client.downloads import download
 from treadle.errors import ConnectionFailed, InvalidArguments, SocketRefused
 from treadle.transport.bearer import bearer_of
 from treadle.transport.session import Session
 
 pytestmark = pytest.mark.anyio
+
+
+def left(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
 
 
 @task
@@ -81,3 +88,45 @@ async def test_what_is_no_path_at_the_server_is_refused_before_anything_is_sent(
             await client.list(text="x" * 70_000).page()
 
     assert not server.heads
+
+
+@pytest.mark.parametrize("status", ["414 URI Too Long", "431 Request Header Fields Too Large"])
+async def test_what_is_too_long_for_a_server_is_told_at_once_and_in_brief(status: str) -> None:
+    """It was asked again for the whole patience, and told with all of it."""
+    async with listening() as server, Client(f"http://127.0.0.1:{server.port}", token="any") as client:
+        server.answer = f"{status}\r\nContent-Length: 0\r\n\r\n"
+
+        with pytest.raises(InvalidArguments, match=rf"/v1/tasks answers {status[:3]}: the path and the parameters are"):
+            await client.list(text="x" * 20_000).page()
+
+    assert len(server.heads) == 1
+
+
+@pytest.mark.parametrize("headers", [{"a": "x\r\nb: y"}, {"a": "é"}, {"a b": "x"}, {"é": "x"}, {"a": 5}, {"": "x"}])
+async def test_headers_that_no_request_can_have_are_refused_before_anything_is_sent(headers: dict[str, str]) -> None:
+    async with listening() as server, Client(f"http://127.0.0.1:{server.port}", token="any") as client:
+        with pytest.raises(InvalidArguments, match="header"):
+            await client.request("GET", "/v1/stats", headers=headers)
+        with pytest.raises(InvalidArguments, match=r"^'G T' is no method of a request"):
+            await client.request("G T", "/v1/stats")
+
+    assert not server.heads
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("200 OK\r\nContent-Length: 5\r\n\r\nlogin", "answers no artifact, for it has no ETag"),
+        ("302 Found\r\nLocation: https://login.test/\r\nContent-Length: 0\r\n\r\n", "leads to https://login.test/"),
+        ("304 Not Modified\r\n\r\n", "answers 304: is a Treadle server there"),
+    ],
+)
+async def test_what_a_stranger_says_is_not_saved_as_an_artifact(answer: str, said: str, tmp_path: Path) -> None:
+    async with listening() as stranger:
+        stranger.answer = answer
+
+        async with Client(f"http://127.0.0.1:{stranger.port}", token="any", patience=0) as client:
+            with pytest.raises(ConnectionFailed, match=said):
+                await download(client.http(), "/v1/tasks/x/artifacts/plot.png", tmp_path / "plot.png")
+
+    assert not left(tmp_path)

@@ -30,7 +30,7 @@ async def download(channel: "HttpChannel", path: str, to: Path, *, params: dict[
             async with channel.stream(path, params=params) as (answer, etag):
                 found = await _write(answer.aiter_bytes(CHUNK), file)
         # A proxy may have made it a weak one.
-        if etag is not None and etag.removeprefix("W/").strip('"') != found:
+        if etag.removeprefix("W/").strip('"') != found:
             raise ProtocolMismatch(f"{path} came with the sha256 {found}, but {etag} was stored: try again")
         await asyncio.to_thread(draft.replace, to)
     finally:

@@ -10,6 +10,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed, TreadleError, Unauthorized, problem_named
 from treadle.transport.addresses import is_loopback, is_loopback_address, unreachable
 from treadle.transport.environment import proxy_of
-from treadle.values import named
+from treadle.values import brief, named
 
 if TYPE_CHECKING:
     from treadle.settings import Settings
@@ -191,13 +192,18 @@ def bearer_of(token: "TokenSource | Bearer | None", settings: "Settings | None" 
 async def _asked(fresh: Callable[[], Awaitable[str]]) -> str:
     """Return the token of this moment. What asks for it is the user's, and may meet an outage as a server does."""
     try:
-        token = await fresh()
+        coming = fresh()
+        token = await coming if isawaitable(coming) else None
     except TreadleError:
         raise
     except Exception as error:
         raise ConnectionFailed(
             f"there is no token to show: the function that gives it raised {named(error)}"
         ) from error
+    if token is None:
+        from treadle.settings import InvalidSetting
+
+        raise InvalidSetting(f"what gives the token must be async, as async def token() -> str, not {brief(fresh)}")
     return _clean(token, "the token that was given")
 
 

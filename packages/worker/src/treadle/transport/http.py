@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -45,6 +46,18 @@ def request_of(op: str, fields: Fields) -> tuple[str, str, Fields | None]:
 
 _NOT_REACHED = frozenset({401, 403, 404, 407, 503})
 """What a proxy answers that passed nothing on; after any other answer of a stranger the request may have been done."""
+
+_TOO_LONG = frozenset({414, 431})
+"""What is answered to a request whose path, parameters and headers are longer than the server, or a proxy, takes."""
+
+_LONG = 2_000
+"""Bytes of a path and parameters that are longer than all the headers, unless an odd token is among them."""
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A method, or a header's name (RFC 9110, 5.6.2)."""
+
+_VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
+"""A header's value; of what is beyond ASCII no two servers think alike."""
 
 _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 """What httpx raises before anything of a request can have arrived."""
@@ -137,9 +150,10 @@ class HttpChannel:
         """Send one request and return the answer's JSON, None when it has no body.
 
         `resend` (the default for GET, PUT and DELETE) allows to send it again when the connection broke. Raises
-        `ConnectionFailed`, `ConnectionLost`, `InvalidArguments` for a path, body or parameters that can't be sent,
-        and the problem's `ProblemError`.
+        `ConnectionFailed`, `ConnectionLost`, `InvalidArguments` for a method, path, body, parameters or headers that
+        can't be sent, and the problem's `ProblemError`.
         """
+        _check_line(method, headers or {})
         again = may_be_resent(method, resend)
         options = {
             "params": _given(params),
@@ -206,7 +220,7 @@ class HttpChannel:
     @asynccontextmanager
     async def stream(
         self, path: str, *, params: Mapping[str, Any] | None = None
-    ) -> AsyncIterator[tuple[httpx.Response, str | None]]:
+    ) -> AsyncIterator[tuple[httpx.Response, str]]:
         """Open an answer to be read piece by piece, with the ETag that the server said of it.
 
         A redirect, to a store of artifacts, is followed without the token. Raises as `request`; `ConnectionLost` also
@@ -233,13 +247,15 @@ class HttpChannel:
     @asynccontextmanager
     async def _followed(
         self, way: Way, path: str, params: dict[str, Any] | None
-    ) -> AsyncIterator[tuple[httpx.Response, str | None]]:
+    ) -> AsyncIterator[tuple[httpx.Response, str]]:
         # Compressed on the way it would be another length, and another digest.
         options: dict[str, Any] = {"headers": {"Accept-Encoding": "identity"}, "timeout": TIMEOUT}
         request = self._request(way, "GET", path, params=params, **options)
         async with _opened(self._open(), request, way) as first:
-            etag = first.headers.get("etag")
-            if not first.is_redirect:
+            etag: str | None = first.headers.get("etag")
+            if etag is None:
+                raise _no_artifact(first, way)
+            if not first.has_redirect_location:
                 yield first, etag
                 return
             location = first.headers["location"]
@@ -255,7 +271,7 @@ class HttpChannel:
 async def _opened(client: httpx.AsyncClient, request: httpx.Request, way: Way) -> AsyncIterator[httpx.Response]:
     response = await client.send(request, stream=True)
     try:
-        if response.is_error:
+        if not (response.is_success or response.has_redirect_location):
             await response.aread()
             raise _refusal(response, way)
         yield response
@@ -273,13 +289,25 @@ def _answer(response: httpx.Response, way: Way, asked: Operation | None) -> Any:
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise ConnectionLost(f"{response.url} answers no JSON object: is a Treadle server there?")
+        raise ConnectionLost(f"{_asked(response)} answers no JSON object: is a Treadle server there?")
     if asked is not None and not asked.admits(answer):
-        raise ConnectionLost(f"{response.url} answers JSON that is no Treadle server's: is one there?")
+        raise ConnectionLost(f"{_asked(response)} answers JSON that is no Treadle server's: is one there?")
     return answer
 
 
-def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFailed:
+def _no_artifact(response: httpx.Response, way: Way) -> ConnectionFailed:
+    """Return what to say of an answer without the ETag that every server gives: a proxy's, or a stranger's."""
+    if response.has_redirect_location:
+        return ConnectionFailed(led_away(way.url, response.status_code, response.headers["location"]))
+    return ConnectionLost(f"{_asked(response)} answers no artifact, for it has no ETag: is a Treadle server there?")
+
+
+def _asked(response: httpx.Response) -> str:
+    """Return the address that answered, without the parameters, which may be long."""
+    return str(response.url.copy_with(query=None))[:300]
+
+
+def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFailed | InvalidArguments:
     """Return the server's problem; or, when a proxy or a stranger answers in its place, that it was not reached."""
     try:
         problem = Problem.model_validate_json(response.content)
@@ -288,11 +316,24 @@ def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFai
     if problem is not None and problem.is_ours:
         error = error_for(problem)
         return way.explained(error) if isinstance(error, Unauthorized) else error
-    if response.is_redirect:
+    if response.has_redirect_location:
         return ConnectionFailed(led_away(way.url, response.status_code, response.headers["location"]))
-    asked = f"{response.request.method} {response.url}{through(way.proxy)}"
+    asked = f"{response.request.method} {_asked(response)}{through(way.proxy)}"
+    if response.status_code in _TOO_LONG and len(response.url.raw_path) > _LONG:
+        return InvalidArguments(f"{asked} answers {response.status_code}: the path and the parameters are too long")
     said = f"{asked} answers {response.status_code}: is a Treadle server there?"
     return ConnectionFailed(said) if response.status_code in _NOT_REACHED else ConnectionLost(said)
+
+
+def _check_line(method: str, headers: Mapping[str, str]) -> None:
+    """Raise `InvalidArguments` for a method or headers that no request can have."""
+    if not isinstance(method, str) or not _NAME.fullmatch(method):
+        raise InvalidArguments(f"{brief(method)} is no method of a request: write GET, PUT, POST, PATCH or DELETE")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InvalidArguments(f"{brief(name)} is no name of a header: it has letters, digits and dashes")
+        if not isinstance(value, str) or not _VALUE.fullmatch(value):
+            raise InvalidArguments(f"the header {name} can't be {brief(value)}: its value is one line of ASCII")
 
 
 def _content(body: Any) -> dict[str, Any]:
