@@ -1,15 +1,16 @@
 """Arguments of every kind: what is described, written as JSON and read again, and what is refused for it can't be."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, IntFlag
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jsonschema_rs
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, Json, Secret, SecretBytes, SecretStr, computed_field
 from typing_extensions import TypeAliasType, TypedDict
 
-from treadle import errors, task
+from treadle import Context, errors, task
 
 
 class Right(IntFlag):
@@ -184,3 +185,36 @@ def test_asterisks_that_are_no_secrets_are_arguments_as_any_other() -> None:
 
     assert takes.bind("**********").payload == {"text": "**********"}
     assert takes.bind("**********", more=SecretStr("")).payload == {"text": "**********", "more": ""}
+
+
+def test_a_context_that_is_not_given_by_position_is_refused() -> None:
+    """It is given so, and each run failed with a `TypeError`."""
+
+    def named(*, ctx: Context, n: int) -> int:
+        return n
+
+    def many(*ctx: Context) -> None: ...
+
+    for function in (named, many):
+        with pytest.raises(errors.DefinitionError, match=r"takes its Context as ctx, but not by position"):
+            task(function)
+
+
+def test_a_class_variable_is_no_argument() -> None:
+    def odd(n: Any) -> None: ...
+
+    odd.__annotations__["n"] = ClassVar[int]
+
+    with pytest.raises(errors.DefinitionError, match="n is a ClassVar, which no argument is"):
+        task(odd).bind(1)
+
+
+def test_what_is_wrong_in_an_iterable_is_told_as_elsewhere() -> None:
+    @task
+    def add(numbers: Iterable[int]) -> int:
+        return sum(numbers)
+
+    with pytest.raises(
+        errors.InvalidArguments, match=r"can't be called so: 0: Input should be a valid integer, .*, not 'x'$"
+    ):
+        add.bind(["x"])  # type: ignore[list-item]

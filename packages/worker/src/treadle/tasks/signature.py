@@ -27,6 +27,8 @@ from treadle.wire.values import MOST_LEVELS, fault, is_kept
 _CONTEXT = "treadle.tasks.context.Context"
 _CONTEXT_SPELLINGS = frozenset({"Context", "treadle.Context", "context.Context", _CONTEXT})
 
+_BY_POSITION = frozenset({inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD})
+"""How a context is given."""
 
 _CANT = "can't be called so"
 
@@ -80,6 +82,10 @@ class Signature:
         self._locals = dict(local_names or {})
         parameters = list(signature_of(function).parameters.values())
         self.wants_context: bool = bool(parameters) and self._is_context(parameters[0])
+        if self.wants_context and parameters[0].kind not in _BY_POSITION:
+            raise DefinitionError(
+                f"{self.name} takes its Context as {parameters[0].name}, but not by position: write it before the '*'"
+            )
         self.parameters: list[inspect.Parameter] = parameters[1:] if self.wants_context else parameters
         for parameter in self.parameters:
             self._check(parameter)
@@ -149,7 +155,7 @@ class Signature:
             )
             found: object = fault(dumped)
         except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
-            dumped, found = {}, _bad_value(model, error)
+            dumped, found = {}, _places_of(error) if isinstance(error, ValidationError) else _bad_value(model, error)
         if found is not None:
             raise InvalidArguments(self._misplaced(given) or f"{self.name} {_CANT}: {found}")
         if not self._is_sure:
@@ -296,6 +302,8 @@ class Signature:
             kind = self._resolve(parameter.annotation)
             if any(map(_is_the_context, typing.get_args(kind))):
                 raise DefinitionError(f"{self.name}: {parameter.name} is a Context within {kind}: write Context alone")
+            if typing.ClassVar in {kind, typing.get_origin(kind)}:
+                raise DefinitionError(f"{self.name}: {parameter.name} is a ClassVar, which no argument is")
             annotation: Any = typing.Annotated[kind, Field(alias=parameter.name)]
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[f"a{number}"] = (annotation, default)
