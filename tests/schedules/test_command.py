@@ -50,7 +50,7 @@ def test_every_option_of_a_submit_is_one_of_a_schedule(command: Command, shop: S
         "on_failure": "release", "target": "crane", "weight": 2, "budget": 7, "pool": "gpu", "tags": {"a": "b"},
         "scopes": ["queue:read:lab"], "unique_key": "k", "deadline": 30,
     }  # fmt: skip
-    command.said("schedules", "delete", "full")
+    assert command.read("schedules", "delete", "full") == [{"deleted": "full"}]
 
 
 def test_what_is_wrong_is_said_and_what_can_be_done_is_g9(command: Command, shop: Shop) -> None:

@@ -199,7 +199,11 @@ def test_the_doctor_finds_everything_well_or_says_what_is_not(
         (["submit", "@global:tasks:hello", "--payload", "[1]"], 2, "JSON object"),
         (["submit", "@global:tasks:hello", "--payload", '{"a": [{"b": 1, "b": 2}]}'], 2, "the name 'b' is given twice"),
         (["submit", "@global:tasks:hello", 'name={"b": 1, "b": 2}'], 2, "the name 'b' is given twice"),
-        (["submit", "@global:tasks:hello", "--delay", "1", "--at", "2030-01-01T00:00:00Z"], 2, "--delay or --at, one"),
+        (
+            ["submit", "@global:tasks:hello", "--delay", "1", "--at", "2030-01-01T00:00:00Z"],
+            2,
+            "give either --delay or --at, not both",
+        ),
         (["submit", "@global:tasks:hello", "--timeout", "1"], 2, "only with --wait; a run's own is --run-timeout"),
         (["tasks", "status:odd"], 2, "odd"),
         (["nothing"], 2, "No such command"),

@@ -143,11 +143,11 @@ def run_now(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
 def delete(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
     """Delete schedules; a task that runs goes on to its end."""
 
-    async def gone(client: "Client", name: str) -> str:
+    async def gone(client: "Client", name: str) -> dict[str, str]:
         await client.delete_schedule(name, room=room)
-        return name
+        return {"deleted": name}
 
-    steer_each(names, gone, lambda name: f"{name} deleted", is_json=is_json)
+    steer_each(names, gone, lambda done: f"{done['deleted']} deleted", is_json=is_json)
 
 
 def _why(item: "ScheduleItem") -> str:

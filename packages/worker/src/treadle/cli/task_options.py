@@ -131,7 +131,7 @@ def _sentence(words: str) -> str:
 def named(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options that were given, by the names that they have on the wire. Raises click's `UsageError`."""
     if given.get("delay") is not None and given.get("scheduled_at") is not None:
-        raise click.UsageError("give --delay or --at, one of them")
+        raise click.UsageError("give either --delay or --at, not both")
     found = dict(given)
     found["tags"] = each_once(map(_tag, found["tags"]), "--tag") or None
     found["scopes"] = list(found["scopes"]) or None
