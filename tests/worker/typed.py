@@ -48,6 +48,22 @@ def wide(path: str, bins: int = 100, *, scale: float = 1.0) -> list[int]:
 async def nothing() -> None: ...
 
 
+@task
+def anything(value: Any, times: int = 1) -> str:
+    return ""
+
+
+@task(timeout=3)
+async def some_object(value: object) -> str:
+    return ""
+
+
+async def arguments_that_may_be_anything() -> None:
+    anything.bind(5)
+    await anything.submit(value=5, times=2, options=NOW)
+    assert_type(await some_object.submit(5), TaskHandle[str])
+
+
 async def arguments() -> None:
     assert_type(await measure.submit(1, label="x"), TaskHandle[float])
     assert_type(await (await measure.submit(1)).result(), float)
@@ -189,4 +205,7 @@ async def chains_and_groups() -> None:
     assert_type(line.submit_sync(), SyncHandle[str])
     assert_type(Flow().add(both), list[str])
     assert_type(Flow().add(line), str)
+    assert_type(await chain(total.bind([]), name.with_options(NOW)).submit(), TaskHandle[str])
+    assert_type(await chain(chain(total.bind([]), name), some_object).submit(), TaskHandle[str])
     chain(name.bind(1), name)  # type: ignore[misc]
+    chain(both, name)  # type: ignore[misc]

@@ -7,7 +7,7 @@ from treadle.client.bound import Bound
 from treadle.client.handle import TaskHandle
 from treadle.errors import InvalidArguments
 from treadle.tasks.definition import Configured, Task
-from treadle.tasks.flows import Flow
+from treadle.tasks.flows import Flow, Part
 from treadle.values import brief
 
 if TYPE_CHECKING:
@@ -109,22 +109,15 @@ def group(*members: "Bound[R] | Chain[R]") -> Group[R]:
     return Group(members)
 
 
-# What a group gives, a list, is told apart from what one task gives by the first overloads.
 @overload
-def chain(first: Group[A], second: Stage[list[A], B], /) -> Chain[B]: ...
+def chain(first: "Bound[A] | Part[A]", second: Stage[A, B], /) -> Chain[B]: ...
 @overload
-def chain(first: Group[A], second: Stage[list[A], B], third: Stage[B, C], /) -> Chain[C]: ...
+def chain(first: "Bound[A] | Part[A]", second: Stage[A, B], third: Stage[B, C], /) -> Chain[C]: ...
 @overload
-def chain(first: Group[A], second: Stage[list[A], B], third: Stage[B, C], fourth: Stage[C, D], /) -> Chain[D]: ...
-@overload
-def chain(first: "_First[A]", second: Stage[A, B], /) -> Chain[B]: ...
-@overload
-def chain(first: "_First[A]", second: Stage[A, B], third: Stage[B, C], /) -> Chain[C]: ...
-@overload
-def chain(first: "_First[A]", second: Stage[A, B], third: Stage[B, C], fourth: Stage[C, D], /) -> Chain[D]: ...
+def chain(first: "Bound[A] | Part[A]", second: Stage[A, B], third: Stage[B, C], fourth: Stage[C, D], /) -> Chain[D]: ...
 @overload
 def chain(
-    first: "_First[A]", second: Stage[A, B], third: Stage[B, C], fourth: Stage[C, D], fifth: Stage[D, E], /
+    first: "Bound[A] | Part[A]", second: Stage[A, B], third: Stage[B, C], fourth: Stage[C, D], fifth: Stage[D, E], /
 ) -> Chain[E]: ...
 def chain(first: Any, /, *then: Any) -> Chain[Any]:
     """Return tasks of which each takes what the one before returned, as its first argument.

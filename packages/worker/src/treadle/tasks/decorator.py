@@ -36,12 +36,24 @@ if TYPE_CHECKING:
     from treadle.tasks.context import Context
 
 
-# The overloads stand twice, for `@task` and for `@task(…)`: a type checker takes them from nowhere else.
+class _Whatever:
+    """What only a function can be called with whose first parameter takes anything, and so a `Context` too."""
+
+
+# The overloads stand twice, for `@task` and for `@task(…)`: a type checker takes them from nowhere else. Of a function
+# that may be given anything first, as one without annotations, it can't tell that this is no context: nothing is said
+# of what its task takes, rather than that it takes one less.
 
 
 class Decorator(Protocol):
     """What `@task(…)` returns: it makes a `Task` of a function and keeps its parameter and result types."""
 
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[_Whatever, P], Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[..., R, ..., Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[_Whatever, P], R], /) -> TaskFunction[..., R, ..., R]: ...
     @overload
     def __call__(
         self, function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /
@@ -58,6 +70,12 @@ class Decorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
 
 
+@overload
+def task(
+    function: Callable[Concatenate[_Whatever, P], Coroutine[Any, Any, R]], /
+) -> TaskFunction[..., R, ..., Coroutine[Any, Any, R]]: ...
+@overload
+def task(function: Callable[Concatenate[_Whatever, P], R], /) -> TaskFunction[..., R, ..., R]: ...
 @overload
 def task(
     function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /
