@@ -23,7 +23,7 @@ async def test_a_task_walks_from_registration_to_completion_over_plain_http(root
     claim = claimed.json()["task"]
     assert claimed.json()["tasks"] == [claim]
     assert (claim["id"], claim["status"], claim["run_id"], claim["payload"]) == (task["id"], "claimed", 0, {"a": 1})
-    assert 59 < claim["seconds_left"] <= 60
+    assert 30 < claim["seconds_left"] <= 60
     assert claim["taken_until"].endswith("Z")
     assert {"credentials", "checkpoint"} <= set(claim)
 
@@ -38,7 +38,7 @@ async def test_a_task_walks_from_registration_to_completion_over_plain_http(root
     assert logged.status_code == 200
     reclaimed = await root.post(f"{run}/reclaim")
     assert reclaimed.status_code == 200
-    assert reclaimed.json()["seconds_left"] > 59
+    assert 30 < reclaimed.json()["seconds_left"] <= 60
     completed = await root.post(f"{run}/completed", json={"result": {"sum": 3}, "usage": 1.5})
     assert (completed.status_code, completed.json()["result"]) == (200, {"sum": 3})
 

@@ -132,15 +132,13 @@ async def test_the_default_back_off_is_five_seconds_then_twice_that(client: Clie
     async with working(broken):
         handle = await broken.submit()
 
-        async def is_retrying() -> bool:
-            return (await handle.get()).next_retry_at is not None
-
-        await until(is_retrying)
-        item = await handle.get()
+        item = await until(handle.get, lambda seen: seen.next_retry_at is not None)
+        [failed] = await handle.runs()
 
     assert (item.status, item.max_retries, item.max_requeues, item.retry_count) == ("scheduled", 3, 5, 1)
     assert item.next_retry_at is not None
-    assert 3 < (item.next_retry_at - datetime.now(UTC)).total_seconds() <= 5
+    assert failed.ended_at is not None
+    assert item.next_retry_at - failed.ended_at == timedelta(seconds=5)
 
 
 async def test_the_call_goes_over_the_decorator_and_an_explicit_zero_counts(client: Client) -> None:
