@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
 
 LEASE = 2.0
 SWEEP = 0.5
-SLACK = 2.0
-"""Seconds that a busy machine may take for what is due."""
+SLACK = 15.0
+"""Seconds that a busy machine may take for what is due; what the lease does not end here waits longer than that."""
 
 
 @asynccontextmanager
