@@ -16,6 +16,7 @@ from websockets.asyncio.client import connect
 
 from tests.live.sockets import connected
 from tests.operations.heavy import watched
+from tests.waiting import until
 from treadle_server.serving import connection_limits, connections, server
 from treadle_server.testing import Served, serve
 
@@ -138,11 +139,13 @@ async def test_descriptors_are_kept_for_the_database(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_header_that_comes_slowly_ends_in_time(served: Served, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
-    silent, slow, later = [await Raw.open(served) for _ in range(3)]
-    slow.writer.write(b"GET /healthz HTTP/1.1\r\nX-A: ")
+    later = await Raw.open(served)
     later.writer.write(b"GET /healthz HTTP/1.1\r\nHost: treadle\r\n\r\n")
     assert b"200 OK" in await later.reader.readuntil(b"\r\n\r\n")
+
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
+    silent, slow = [await Raw.open(served) for _ in range(2)]
+    slow.writer.write(b"GET /healthz HTTP/1.1\r\nX-A: ")
     later.writer.write(b"\r\n")
 
     answers = await asyncio.gather(*(one.rest() for one in (silent, slow, later)))
@@ -152,8 +155,9 @@ async def test_a_header_that_comes_slowly_ends_in_time(served: Served, monkeypat
 
 
 async def test_what_is_left_of_a_refused_body_is_not_waited_for(served: Served, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
     raw = await Raw.open(served)
+    await well(served)
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
     raw.writer.write(b"POST /v1/tasks/claim HTTP/1.1\r\nHost: treadle\r\nContent-Length: 1000\r\n\r\n{")
 
     assert b"401 Unauthorized" in await raw.rest()
@@ -385,11 +389,11 @@ def test_connections_that_are_all_taken_are_told_with_what_bounds_them(
 
 async def test_a_session_outlives_the_time_that_a_header_has(served: Served, monkeypatch: pytest.MonkeyPatch):
     """The connection became a socket: nothing of HTTP is waited for on it any more."""
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.05)
-    end = asyncio.get_running_loop().time() + 10 * connections.HEADER_SECONDS
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 1.0)
+    loop = asyncio.get_running_loop()
 
     async with connected(served) as socket:
-        while asyncio.get_running_loop().time() < end:
-            await socket.call("ping")
+        end = loop.time() + 1.2 * connections.HEADER_SECONDS
+        await until(lambda: socket.call("ping"), lambda _: loop.time() > end, pause=0.05)
 
         assert (await socket.call("ping"))["time"]

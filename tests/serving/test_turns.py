@@ -183,7 +183,7 @@ async def test_a_body_that_does_not_go_on_ends_in_time_and_a_slow_one_is_read(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a client whose network died in the middle of its body all was kept for ever."""
-    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 1.0)
     body = json.dumps({"name": "slow"}).encode()
     head = f"POST /v1/workers HTTP/1.1\r\nHost: treadle\r\nAuthorization: Bearer {served.token}\r\n"
     silent, slow = [await Raw.open(served) for _ in range(2)]
@@ -201,9 +201,9 @@ async def test_a_body_that_does_not_go_on_ends_in_time_and_a_slow_one_is_read(
 
 
 async def _drip(raw: Raw, body: bytes) -> None:
-    """Send a byte whenever a quarter of the patience is over, for longer than all of it."""
+    """Send a byte whenever a tenth of the patience is over, for longer than all of it."""
     for i in range(len(body)):
         raw.writer.write(body[i : i + 1])
         done = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_later(0.05, done.set_result, None)
+        asyncio.get_running_loop().call_later(0.1, done.set_result, None)
         await done

@@ -80,7 +80,7 @@ class HttpConnection(Counted, Refuses, InTurns, HttpToolsProtocol):
         self.flow = _Flow(transport, self.take_turn_soon)
         self._come()
         if self._is_in:
-            self._arm()
+            self._arm(HEADER_SECONDS)
         else:
             why = "there are too many connections; try again"
             self.refuse(HTTPStatus.SERVICE_UNAVAILABLE, why, "retry-after: 1\r\n")
@@ -229,7 +229,7 @@ class HttpConnection(Counted, Refuses, InTurns, HttpToolsProtocol):
         """Whether the application waits for more of a body; one without an answer may take hours, but is not silent."""
         return self._phase == "body" and not self._is_answered
 
-    def _arm(self, seconds: float = HEADER_SECONDS) -> None:
+    def _arm(self, seconds: float) -> None:
         self._deadline = self.loop.call_later(seconds, self._on_deadline)
 
     def _disarm(self) -> None:
