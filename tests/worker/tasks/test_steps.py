@@ -210,10 +210,15 @@ async def test_a_step_is_tried_again_as_often_as_it_says(
 
 
 async def test_a_step_past_its_timeout_raises(client: Client, working: Working) -> None:
-    async with working(*stepping.SLOW):
-        for each in stepping.SLOW:
-            with pytest.raises(TaskFailed, match=r"TimeoutError: step 'slow' took longer than its timeout of 0\.05 s"):
-                await (await client.submit(each.bind())).result(timeout=30)
+    stepping.over.clear()
+    try:
+        async with working(*stepping.SLOW):
+            for each in stepping.SLOW:
+                said = r"TimeoutError: step 'slow' took longer than its timeout of 0\.05 s"
+                with pytest.raises(TaskFailed, match=said):
+                    await (await client.submit(each.bind())).result(timeout=30)
+    finally:
+        stepping.over.set()
 
 
 async def test_a_result_that_can_t_be_kept_fails_the_run_and_names_the_step(client: Client, working: Working) -> None:
