@@ -71,6 +71,22 @@ async def test_a_url_has_what_postgresqls_own_programs_know_too(postgres_databas
 
 
 @pytest.mark.postgres
+async def test_sessions_that_rest_are_not_ended_for_that(postgres_database: str) -> None:
+    """The leader lost its lock, and led again, twice a second; what had just begun in the others failed."""
+    url = with_parameters(postgres_database, "idle_session_timeout=200")
+    store, dedicated = SqlStore(url), DedicatedConnection(url, lambda: None)
+    shown = "SELECT current_setting('idle_session_timeout')"
+    try:
+        await store.open()
+        async with store.read() as reading, store.write() as tx:
+            found = [await reading.scalar(text(shown)), (await tx.connection.exec_driver_sql(shown)).scalar_one()]
+        assert [*found, await (await dedicated.open()).fetchval(shown)] == ["0", "0", "0"]
+    finally:
+        await dedicated.close()
+        await store.close()
+
+
+@pytest.mark.postgres
 @pytest.mark.parametrize(
     ("changed", "more", "said"),
     [

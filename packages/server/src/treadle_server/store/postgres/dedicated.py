@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from treadle_server.errors import StoreUnavailable, ValidationFailed
+from treadle_server.store.connections import KEPT_OPEN
 from treadle_server.store.urls import dsn_of, parse_url
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ _KEPT_ALIVE = {
     "tcp_keepalives_idle": "2",
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "2",
+    **KEPT_OPEN,
 }
 """PostgreSQL ends the session of a machine that is gone within six seconds, and with it what the session held."""
 
