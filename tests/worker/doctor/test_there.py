@@ -164,6 +164,10 @@ SPOILT = {
         "ready", "fail", "not well: store, tokens: no; relay: late",
     ),
     "not ready": ("/v1/readyz", lambda: (503, {"status": "not ready"}), "ready", "fail", "/readyz says no"),
+    "unread": (
+        "/v1/readyz", lambda: (503, health(status="not ready", services={"store": "no answer", "relay": "ok"})),
+        "ready", "fail", "balancers send it nothing (store: no answer)",
+    ),
     "store's clock": ("/v1/stats", lambda: stats(-60), "clocks", "warn", "the store's clock is -"),
     "server's clock": (
         "/v1/healthz", lambda: health(time=now(90)), "clocks", "warn", "the server's clock is +",

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -83,20 +83,30 @@ async def _ready(client: "Client") -> Seen:
     from treadle.errors import TreadleError
 
     services = await _services(client)
-    unwell = {name: state for name, state in services.items() if state not in {"ok", "standby"}}
+    unwell = _unwell(services)
     advice = "look at the server's log; it goes on by itself when that is mended"
     if unwell:
-        # What fails by one cause is told with it once: without its database a server has ten such services.
-        alike = {state: [name for name, other in unwell.items() if other == state] for state in unwell.values()}
-        told = "; ".join(f"{', '.join(names)}: {state}" for state, names in alike.items())
         # A service may go on at its next turn; without a store that can be written nothing does.
         is_down = unwell.get("store", "starting") != "starting"
-        return [Finding("ready", "fail" if is_down else "warn", f"not well: {told}", advice)]
+        return [Finding("ready", "fail" if is_down else "warn", f"not well: {_told_together(unwell)}", advice)]
     try:
-        await client.http().request("GET", "/v1/readyz")
+        ready = await client.http().request("GET", "/v1/readyz")
+        why = _told_together(_unwell(ready.get("services", {})))
     except TreadleError as error:
-        return [Finding("ready", "fail", f"/readyz says no: balancers send it nothing ({error})", advice)]
+        why = str(error)
+    if why:
+        return [Finding("ready", "fail", f"/readyz says no: balancers send it nothing ({why})", advice)]
     return [Finding("ready", "ok", f"its store answers, and {len(services)} services turn")]
+
+
+def _unwell(services: Mapping[str, str]) -> dict[str, str]:
+    return {name: state for name, state in services.items() if state not in {"ok", "standby"}}
+
+
+def _told_together(unwell: Mapping[str, str]) -> str:
+    """Tell what fails by one cause with it once: without its database a server has ten such services."""
+    alike = {state: [name for name, other in unwell.items() if other == state] for state in unwell.values()}
+    return "; ".join(f"{', '.join(names)}: {state}" for state, names in alike.items())
 
 
 async def _services(client: "Client") -> dict[str, str]:

@@ -280,7 +280,7 @@ async def _opened(client: httpx.AsyncClient, request: httpx.Request, way: Way) -
 
 
 def _answer(response: httpx.Response, way: Way, asked: Operation | None) -> Any:
-    if not response.is_success:
+    if not (response.is_success or _is_also_said(response, asked)):
         raise _refusal(response, way)
     if response.status_code == httpx.codes.NO_CONTENT:
         return None
@@ -305,6 +305,17 @@ def _no_artifact(response: httpx.Response, way: Way) -> ConnectionFailed:
 def _asked(response: httpx.Response) -> str:
     """Return the address that answered, without the parameters, which may be long."""
     return str(response.url.copy_with(query=None))[:300]
+
+
+def _is_also_said(response: httpx.Response, asked: Operation | None) -> bool:
+    """Return whether the operation answers so with this status too, as `/readyz` says with 503 what fails."""
+    if asked is None or response.status_code not in asked.also:
+        return False
+    try:
+        answer = response.json()
+    except ValueError:
+        return False
+    return isinstance(answer, dict) and asked.admits(answer)
 
 
 def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFailed | InvalidArguments:
