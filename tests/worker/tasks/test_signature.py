@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, Json, Secret, SecretBytes, SecretStr, computed_field
 from typing_extensions import TypeAliasType, TypedDict
 
-from treadle import Context, errors, task
+from treadle import Context, Flow, Options, errors, task
 
 
 class Right(IntFlag):
@@ -218,3 +218,17 @@ def test_what_is_wrong_in_an_iterable_is_told_as_elsewhere() -> None:
         errors.InvalidArguments, match=r"can't be called so: 0: Input should be a valid integer, .*, not 'x'$"
     ):
         add.bind(["x"])  # type: ignore[list-item]
+
+
+def test_an_option_that_is_given_as_an_argument_is_told_where_it_goes() -> None:
+    @task
+    def add(n: int) -> int:
+        return n
+
+    for given, options in (({"delay": 5}, "delay=…"), ({"n": 1, "timeout": 2, "pool": "a"}, "timeout=…, pool=…")):
+        with pytest.raises(
+            errors.InvalidArguments, match=rf"options go with the task: .*add\.with_options\(Options\({options}"
+        ):
+            add.bind(**given)  # type: ignore[call-overload]
+    with pytest.raises(errors.InvalidArguments, match=r"no argument options, .*add\.with_options\(Options\(…\)\)$"):
+        Flow().add(add, n=1, options=Options(delay=5))  # type: ignore[call-overload]

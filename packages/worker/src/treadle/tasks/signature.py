@@ -22,6 +22,7 @@ from treadle.errors import BadValue, DefinitionError, InvalidArguments
 from treadle.tasks.rereading import bytes_in, is_sure, secret_of, takes_both
 from treadle.tasks.returned import Returned
 from treadle.values import asked, brief, named, plain, said_by
+from treadle.wire.options import OPTIONS
 from treadle.wire.values import MOST_LEVELS, fault, is_kept
 
 _CONTEXT = "treadle.tasks.context.Context"
@@ -148,7 +149,7 @@ class Signature:
         try:
             model = self._model_without(without).__pydantic_validator__.validate_python(given)
         except ValidationError as error:
-            raise InvalidArguments(self._misplaced(given) or self._explain(error)) from None
+            raise InvalidArguments(self._misplaced(given) or self._optional(given) or self._explain(error)) from None
         try:
             dumped: dict[str, Any] = model.__pydantic_serializer__.to_python(
                 model, mode="json", by_alias=True, exclude_unset=True, round_trip=True
@@ -207,6 +208,16 @@ class Signature:
                     " such tasks, as the whole of the argument"
                 )
         return None
+
+    def _optional(self, given: Mapping[str, Any]) -> str | None:
+        """Return what to write instead, where options were given as arguments; None without any."""
+        if not (found := [name for name in given if name not in self.names and name in {"options", *OPTIONS}]):
+            return None
+        options = ", ".join(f"{name}=…" for name in found if name != "options") or "…"
+        return (
+            f"{self.name} {_CANT}: it has no argument {', '.join(found)}, and options go with the task:"
+            f" {self.name}.with_options(Options({options}))"
+        )
 
     def _refuse(self, error: BaseException) -> NoReturn:
         """Raise `InvalidArguments` for what pydantic says of arguments, or their own classes raise."""
