@@ -1,5 +1,6 @@
 """F2: the flow's screen: a tree, live, and verbs for all of it."""
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -46,6 +47,12 @@ async def test_f2_what_several_wait_for_is_drawn_once_and_the_critical_path_is_m
 
     assert sum("above" in line for line in lines) == 1
     assert [line.split("→")[1].split()[1] for line in lines if "→" in line] == ["blocked", "completed", "completed"]
+
+
+async def test_f2_a_line_of_the_tree_ends_at_the_last_task_that_hangs_on_it(stage: Stage) -> None:
+    tree = [match[1].rstrip() for line in stage.lines() if (match := re.match(r"│.{3}([ │├└]+)(?:Rotate|RDF) ", line))]
+
+    assert tree == ["├", "│ ├", "│ ├", "│ └", "├", "│ ├", "│ └", "└", "  ├", "  └"]
 
 
 async def test_f2_a_change_is_seen_without_a_key_and_nothing_is_asked_while_nothing_happens(stage: Stage) -> None:

@@ -39,6 +39,7 @@ class Glyphs:
     ellipsis: str
     rule: str
     rail: str
+    branch: str
     turn: str
     arrow: str
     beat: str
@@ -89,6 +90,7 @@ UNICODE = Glyphs(
     ellipsis="…",
     rule="─",
     rail="│",
+    branch="├",
     turn="└",
     arrow="→",
     beat="▮",
@@ -135,6 +137,7 @@ ASCII = Glyphs(
     ellipsis="~",
     rule="-",
     rail="|",
+    branch="|",
     turn="`",
     arrow=">",
     beat="|",

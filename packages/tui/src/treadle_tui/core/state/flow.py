@@ -1,6 +1,6 @@
 """A flow as a screen shows it: the lines of its tree, what has become of its tasks, and what takes the longest."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,6 +8,9 @@ from typing import Any
 from treadle.wire.flow_tree import CriticalPath, critical_path, took, tree
 from treadle.wire.flows import FlowTask, FlowView
 from treadle.wire.status import TERMINAL
+
+DEEPEST = 10
+"""Steps that a task is indented at most; one that stands deeper says how deep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,8 @@ class FlowRow:
     """The task's id, and behind it the how-manieth line of the task this is, from the second on."""
     task: FlowTask
     depth: int
+    goes_on: tuple[bool, ...]
+    """Whether, of each of the first `DEEPEST` steps down to the task, another task hangs on it further down."""
     is_above: bool
     """Whether the task has a line above, with all that it waits for beneath it."""
     is_critical: bool
@@ -50,16 +55,30 @@ def flow_lines(view: FlowView, now: datetime, usual: Mapping[str, float]) -> Flo
 
 def _rows(view: FlowView, now: datetime, critical: set[str]) -> Iterator[FlowRow]:
     times: dict[str, int] = {}
-    for task, depth, is_above in tree(view):
+    branches = list(tree(view))
+    steps = _going_on([branch.depth for branch in branches])
+    for (task, depth, is_above), goes_on in zip(branches, steps, strict=True):
         times[task.id] = again = times.get(task.id, 0) + 1
         yield FlowRow(
             id=task.id if again == 1 else f"{task.id} {again}",
             task=task,
             depth=depth,
+            goes_on=goes_on,
             is_above=is_above,
             is_critical=task.id in critical,
             seconds=took(task, now),
         )
+
+
+def _going_on(depths: Sequence[int]) -> list[tuple[bool, ...]]:
+    """Return of each line on which of the steps that lead to it another one hangs further down."""
+    told: list[tuple[bool, ...]] = []
+    beneath: list[bool] = []
+    for depth in reversed(depths):
+        beneath = [*beneath, *[False] * depth][:depth]
+        told.append(tuple(beneath[:DEEPEST]))
+        beneath[-1:] = [True] * bool(depth)
+    return told[::-1]
 
 
 def is_open(view: FlowView) -> bool:

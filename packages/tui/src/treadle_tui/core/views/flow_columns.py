@@ -7,10 +7,7 @@ from treadle_tui.core.draw.columns import CellContext, Column
 from treadle_tui.core.draw.format import bar, lasted, number, short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, joined
-from treadle_tui.core.state.flow import FlowLines, FlowRow
-
-DEEPEST = 10
-"""Steps that a task is indented at most; one that stands deeper says how deep."""
+from treadle_tui.core.state.flow import DEEPEST, FlowLines, FlowRow
 
 NAME_CELLS, PROGRESS_CELLS = 24, 12
 
@@ -23,11 +20,19 @@ _FIRST: tuple[Status, ...] = (
 
 def _name(row: FlowRow, context: CellContext) -> Spans:
     name = clean(row.task.job_name.rsplit(":", 1)[-1], ascii_only=context.glyphs.ascii_only)
-    rail = f"{context.glyphs.rail} "
-    steps = rail * row.depth if row.depth <= DEEPEST else f"{rail * DEEPEST}{row.depth}: "
+    steps = _steps(row, context.glyphs)
     if row.is_above:
         return Span(steps, "faint"), Span(name, "dim"), Span(" above", "faint")
     return Span(steps, "faint"), Span(name, "bold" if row.is_critical else "plain")
+
+
+def _steps(row: FlowRow, glyphs: Glyphs) -> str:
+    """Return the lines that lead down to a task; each ends at the last one that hangs on it."""
+    rails = [f"{glyphs.rail} " if more else "  " for more in row.goes_on]
+    if row.depth > DEEPEST:
+        return f"{''.join(rails)}{row.depth}: "
+    rails[-1:] = [f"{glyphs.branch if more else glyphs.turn} " for more in row.goes_on[-1:]]
+    return "".join(rails)
 
 
 def _state(row: FlowRow, context: CellContext) -> Spans:
