@@ -148,6 +148,18 @@ async def test_f2_a_flow_is_shown_by_its_id_and_one_that_is_not_there_is_told(
         assert "this task is of no flow" in stage.text()
 
 
+async def test_f2_a_flow_is_shown_by_a_part_of_its_id_as_a_task_is(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await typed(stage, f"flow {FLOW[:8]}")
+        assert stage.asked("watch")[-1]["window"]["filter"] == {"flow": FLOW[:8]}
+
+    only_tasks_of_a_flow(server)
+    for part in (FLOW[:8], FLOW.replace("-", "")[:12].upper(), FLOW[-8:]):
+        async with staged(server, clock) as stage:
+            await typed(stage, f"flow {part}")
+            assert "critical path" in stage.text()
+
+
 async def test_f2_a_task_opened_from_its_flow_leads_back_to_the_task_that_one_came_from(stage: Stage) -> None:
     first = next(iter(stage.server.tasks))
     await stage.press("up", "enter")

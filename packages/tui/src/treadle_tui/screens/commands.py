@@ -1,9 +1,11 @@
 """The `:` line on every screen, and the commands that work on all of them."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from treadle import filters
-from treadle.wire.ids import is_uuid
+from treadle.wire.ids import begins, is_uuid
+from treadle.wire.reasons import ID_BEGINNING
 from treadle_tui.core.draw.spans import SPANS, after
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.replay import STEP_SECONDS, Player, ReplayError, read_time
@@ -92,23 +94,28 @@ class CommandActions(AskingScreen):
 
         Raises `CommandError` when several here are meant, and for what no id begins with.
         """
-        part = part.lower()
-        rows = self.ctx.model.tasks.rows
-        found = [key for key in rows if key.startswith(part) or key.endswith(part)]
-        if len(found) > 1:
-            raise CommandError(f"{len(found)} tasks here fit {part}, such as {found[0]}: write more of the id")
-        if found or len(part) == 36:
-            self.ctx.carry_out("open", found[0] if found else part)
-        elif not part.replace("-", "").isalnum():
-            raise CommandError(f'"{part}" is no task\'s id: that is as 0199c2d4-…, or how it begins')
-        else:
-            self.with_filter(f"job:* id:{part}")
+        self._go_by_id("open", "task", "id", part, self.ctx.model.tasks.rows)
 
-    def with_flow(self, flow_id: str) -> None:
-        """Show a flow by its id. Raises `CommandError` for what is none."""
-        if not is_uuid(flow_id.lower()):
-            raise CommandError(f'"{clean(flow_id)}" is no flow\'s id: treadle flows lists them')
-        self.ctx.carry_out("flow", flow_id.lower())
+    def with_flow(self, part: str) -> None:
+        """Show the flow whose id begins, or on the screen ends, with a part; list its tasks when none of them is here.
+
+        Raises `CommandError` when several here are meant, and for what no id begins with.
+        """
+        model = self.ctx.model
+        tasks = [*model.tasks.rows.values(), *(detail.task for detail in model.task.rows.values())]
+        self._go_by_id("flow", "flow", "flow", part, {task.flow_id for task in tasks if task.flow_id is not None})
+
+    def _go_by_id(self, where: str, what: str, key: str, part: str, here: Iterable[str]) -> None:
+        part = part.lower()
+        found = [one for one in here if begins(one, part) or one.endswith(part)]
+        if len(found) > 1:
+            raise CommandError(f"{len(found)} {what}s here fit {part}, such as {found[0]}: write more of the id")
+        if found or is_uuid(part):
+            self.ctx.carry_out(where, found[0] if found else part)
+        elif re.fullmatch(ID_BEGINNING, part) is None:
+            raise CommandError(f'"{clean(part)}" is no {what}\'s id: that is as 0199c2d4-…, or how it begins')
+        else:
+            self.with_filter(f"job:* {key}:{part}")
 
     def with_pause_queue(self, job: str) -> None:
         """Pause a queue by its job's name. Raises `CommandError` unless one queue is meant."""

@@ -32,7 +32,7 @@ ARGUMENTS: dict[Takes, str] = {
     "factor": "a factor, as 0.5 or 8",
     "span": "5min, hour or day",
     "message": 'a message\'s name and its data, as approved {"by": "ann"}',
-    "flow": "a flow's id, as treadle flows lists it",
+    "flow": "a flow's id, as treadle flows lists it, or how it begins",
 }
 """What can stand behind a command, in words."""
 
