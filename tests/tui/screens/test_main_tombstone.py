@@ -68,3 +68,43 @@ async def test_1_the_tombstones_task_is_watched_until_one_moves_on(server: MockS
         await stage.press("down")
 
         assert [fields for fields in server.watched.values() if fields["topic"] == "task"] == []
+
+
+async def test_7_a_task_that_is_no_more_is_shown_as_what_it_was(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("2", "enter")
+        assert not stage.app.screen.has_class("-stale")
+        server.tasks.clear()
+        server.drop()
+        server.open()
+        await stage.settle()
+
+        assert "This task is gone: it was pruned, or the database is another one." in stage.text()
+        assert stage.app.screen.has_class("-stale")
+        await stage.press("escape")
+        assert not stage.app.screen.has_class("-stale")
+
+
+async def test_7_no_task_is_asked_for_where_the_queue_is_no_more(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        server.tasks.clear()
+        server.push_topic("tasks")
+        await stage.settle()
+        assert f"treadle submit {ROTATE} '{{}}'" in stage.text()
+
+        server.jobs = {key: job for key, job in server.jobs.items() if job["full_name"] != ROTATE}
+        server.push_topic("jobs")
+        await stage.settle()
+
+        assert "This queue is gone, and its tasks with it. Press 1 for the queues." in stage.text()
+        assert "treadle submit" not in stage.text()
+
+
+async def test_where_no_queue_has_a_task_one_of_them_is_named(server: MockServer, clock: FrozenClock) -> None:
+    server.tasks.clear()
+    async with staged(server, clock) as stage:
+        await stage.press("1", "g")
+        assert "all queues" in stage.highlighted()
+
+        assert "No queue has a task. Put one in:" in stage.text()
+        assert f"treadle submit {min(job['full_name'] for job in server.jobs.values())} '{{}}'" in stage.text()

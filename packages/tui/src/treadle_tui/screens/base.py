@@ -120,6 +120,11 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
             self.set_focus(self._last_focused)
         self.show(Dirty.ALL)
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether what is shown is how it was, and not how it is."""
+        return self.ctx.model.is_stale
+
     def show_keys(self) -> None:
         """Draw the last line anew."""
         if isinstance(self.focused, Input):
@@ -148,7 +153,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         self._banner.display = bool(banner)
         self._banner.show([banner])
         self._show_mode()
-        self._dim(stale=model.is_stale)
+        self._dim(stale=self.is_stale)
         self._status_bar.show()
         self.show_keys()
 

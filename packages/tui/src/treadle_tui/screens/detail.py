@@ -119,6 +119,11 @@ class Detail(BaseScreen, MessageActions):
 
     # Drawing.
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the task is shown as it was, for it is no longer there."""
+        return super().is_stale or (self._chose_sheet and self.detail is None)
+
     def draw(self, dirty: Dirty) -> None:
         """Draw the task anew."""
         if self.detail is not None:
@@ -137,7 +142,7 @@ class Detail(BaseScreen, MessageActions):
         self._notice.show_whole([(Span(" "), *ctx.notice())])
         if self.detail is None:
             refusal = ctx.model.task.refusal
-            words = clean(refusal) if refusal is not None else _waiting(ctx)
+            words = clean(refusal) if refusal is not None else _waiting(ctx, was_here=self._chose_sheet)
             absent = (Span(f" {clean(self._task_id)}  ", "bold"), Span(words, "dim"))
             self._header.show(wrapped(absent, cells, indent=1))
             return
@@ -272,11 +277,13 @@ class Detail(BaseScreen, MessageActions):
         return self._readers[self._active]
 
 
-def _waiting(ctx: ScreenContext) -> str:
+def _waiting(ctx: ScreenContext, *, was_here: bool) -> str:
     if not ctx.model.task.ready:
         return coming(ctx.model)
-    back = ctx.keymap.cap("back")
-    return f"There is no such task: it was pruned, or the id is of another server. Press {back} to go back."
+    back = f"Press {ctx.keymap.cap('back')} to go back."
+    if was_here:
+        return f"This task is gone: it was pruned, or the database is another one. Beneath is what it was. {back}"
+    return f"There is no such task: it was pruned, or the id is of another server. {back}"
 
 
 def _first_sheet(task: TaskItem) -> str:

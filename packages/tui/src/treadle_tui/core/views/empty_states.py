@@ -9,6 +9,7 @@ from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.events import EventLog
 from treadle_tui.core.state.model import Model
+from treadle_tui.core.state.queues import ALL_QUEUES
 from treadle_tui.core.state.tables import Table
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.views.task_query import TaskQuery
@@ -69,8 +70,14 @@ def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs, keymap: Keymap) -> 
         return [_say(coming(model))]
     if unmatched := _unmatched("task", query.text, glyphs, keymap, every="all of the queue"):
         return unmatched
-    job = clean(query.job or "", ascii_only=glyphs.ascii_only)
-    return [_say("This queue has no tasks. Put one in:"), _type(f"treadle submit {quote(job)} '{{}}'")]
+    queues = model.queue_rows()
+    if query.job != ALL_QUEUES and query.job not in queues:
+        return [_say(f"This queue is gone, and its tasks with it. Press {keymap.cap('queues')} for the queues.")]
+    said, job = "This queue has no tasks", query.job
+    if query.job == ALL_QUEUES:
+        said, job = "No queue has a task", min(queues, default="")
+    typed = f"treadle submit {quote(clean(job, ascii_only=glyphs.ascii_only))} '{{}}'"
+    return [_say(f"{said}. Put one in:"), _type(typed)]
 
 
 def no_logs(model: Model, text: str, keymap: Keymap) -> list[Spans]:
