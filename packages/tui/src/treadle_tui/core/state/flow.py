@@ -71,10 +71,11 @@ def _rows(view: FlowView, now: datetime, critical: set[str]) -> Iterator[FlowRow
 
 
 def _going_on(depths: Sequence[int]) -> list[tuple[bool, ...]]:
-    """Return of each line on which of the steps that lead to it another one hangs further down."""
+    """Return of each line on which of the first steps that lead to it another one hangs further down."""
     told: list[tuple[bool, ...]] = []
     beneath: list[bool] = []
-    for depth in reversed(depths):
+    for steps in reversed(depths):
+        depth = min(steps, DEEPEST + 1)
         beneath = [*beneath, *[False] * depth][:depth]
         told.append(tuple(beneath[:DEEPEST]))
         beneath[-1:] = [True] * bool(depth)
