@@ -16,9 +16,12 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+def utc() -> Iterator[None]:
     """Local times on the screen are those of one zone, wherever the tests run."""
-    monkeypatch.setenv("TZ", "UTC")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
     time.tzset()
 
 
