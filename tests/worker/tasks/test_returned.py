@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, ConfigDict, Json, SecretStr, computed_field
 
 from tests.worker.conftest import Working
 from tests.worker.oddities import mixes, mixes_in_process, mixes_in_step, mixes_in_thread
@@ -80,6 +80,42 @@ def test_what_is_read_again_is_taken(annotation: Any, value: Any) -> None:
     returned = Returned(annotation)
 
     assert returned.read(returned.write(value, "result")) == value
+
+
+class Square(BaseModel):
+    side: int
+
+    @computed_field
+    def area(self) -> int:
+        return self.side**2
+
+
+class StrictSquare(Square):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Listed(BaseModel):
+    type: Json[list[int]]
+    inner: "list[StrictSquare]" = []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "written"),
+    [
+        (Square, Square(side=2), {"side": 2, "area": 4}),
+        (StrictSquare, StrictSquare(side=2), {"side": 2}),
+        (list[StrictSquare | None], [StrictSquare(side=2)], [{"side": 2}]),
+        (Listed, Listed(type="[1]", inner=[StrictSquare(side=2)]), {"type": "[1]", "inner": [{"side": 2}]}),  # type: ignore[arg-type]
+        (Any, StrictSquare(side=2), {"side": 2, "area": 4}),
+    ],
+    ids=["what is computed", "where what is unknown is forbidden", "in a list", "JSON in a text", "anything"],
+)
+def test_a_model_is_written_so_that_it_is_read_again(annotation: Any, value: Any, written: Any) -> None:
+    """One that forbids what it computes, or has JSON in it, came back as a dict."""
+    returned = Returned(annotation)
+
+    assert returned.write(value, "result") == written
+    assert returned.read(written) == (written if annotation is Any else value)
 
 
 @pytest.mark.anyio

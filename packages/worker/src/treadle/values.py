@@ -42,13 +42,16 @@ def asked(ask: Callable[[], T], otherwise: Callable[[BaseException], T]) -> T:
         return otherwise(error)
 
 
-def plain(value: Any, name: str, levels: int = MOST_LEVELS) -> Any:
-    """Return a value as plain JSON data, bytes in base64. Raises `BadValue`, which names the place within `name`."""
+def plain(value: Any, name: str, levels: int = MOST_LEVELS, *, round_trip: bool = False) -> Any:
+    """Return a value as plain JSON data, bytes in base64. Raises `BadValue`, which names the place within `name`.
+
+    With `round_trip` models are written as they are read again: without what they compute, and JSON in them as a text.
+    """
 
     def refuse(error: BaseException) -> NoReturn:
         raise BadValue(str(_unplain(value, name, error))) from None
 
-    data = asked(lambda: to_jsonable_python(value, bytes_mode="base64"), refuse)
+    data = asked(lambda: to_jsonable_python(value, bytes_mode="base64", round_trip=round_trip), refuse)
     if (found := fault(data, name, levels)) is not None:
         raise BadValue(str(found))
     return data

@@ -48,19 +48,36 @@ def takes_both(schema: Any) -> bool:
 
     It may be said of more types than that: who asks counts the bytes of a value then.
     """
-    return {"bytes", "union"} <= set(_types_in(schema))
+    # A field may be called `type`, too, and then it is no kind that stands there.
+    kinds = {kind for part in _parts_of(schema) if isinstance(kind := part.get("type"), str)}
+    return {"bytes", "union"} <= kinds
 
 
-def _types_in(schema: Any) -> Iterator[str]:
-    """Give what kinds of schemas stand in one, those of dataclasses, models and aliases that it names too."""
+def reads_less(schema: Any) -> bool:
+    """Return whether pydantic writes of a type what it does not read again, unless it is told to (`round_trip`).
+
+    That is what a model computes that forbids what it does not know, and JSON that stands in a field as a text.
+    """
+    return any(
+        part.get("type") == "json" or (_forbids(part) and any(one.get("computed_fields") for one in _parts_of(part)))
+        for part in _parts_of(schema)
+    )
+
+
+def _forbids(part: Mapping[str, Any]) -> bool:
+    config = part.get("config")
+    return isinstance(config, Mapping) and config.get("extra_fields_behavior") == "forbid"
+
+
+def _parts_of(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Give the schemas that stand in one, it too, and those of dataclasses, models and aliases that it names."""
     if isinstance(schema, Mapping):
-        if isinstance(kind := schema.get("type"), str):
-            yield kind
+        yield schema
         schema = schema.values()
     elif not isinstance(schema, list | tuple):
         return
     for part in schema:
-        yield from _types_in(part)
+        yield from _parts_of(part)
 
 
 def bytes_in(value: object, levels: int = MOST_LEVELS) -> int:

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic_core import to_json
 
 from treadle.errors import BadValue
-from treadle.tasks.rereading import bytes_in, check_no_secret, is_sure, takes_both
+from treadle.tasks.rereading import bytes_in, check_no_secret, is_sure, reads_less, takes_both
 from treadle.values import asked, brief, plain
 
 _BYTES = ConfigDict(val_json_bytes="base64")
@@ -16,7 +16,7 @@ _BYTES = ConfigDict(val_json_bytes="base64")
 class Returned:
     """The results of a function that is annotated so."""
 
-    __slots__ = ("_annotation", "_is_sure", "_reads", "_takes_both")
+    __slots__ = ("_annotation", "_is_sure", "_reads", "_reads_less", "_takes_both")
 
     def __init__(self, annotation: Any = Any) -> None:
         self._annotation = annotation
@@ -24,6 +24,8 @@ class Returned:
         self._is_sure = is_sure(annotation)
         self._takes_both: bool | None = False if self._is_sure else None
         """Whether it takes bytes or something else in one place; None until it is asked."""
+        self._reads_less = False
+        """Whether it would not be read again as it is written for others."""
 
     def write(self, value: Any, name: str) -> Any:
         """Return a result as plain JSON data. Raises `BadValue`, which names the place within `name`.
@@ -31,11 +33,12 @@ class Returned:
         So it does for bytes that would be read again as a text, for a text that would be read as bytes, and for a
         secret, of which nothing would be kept.
         """
-        data = plain(value, name)
+        if self._takes_both is None:
+            schema = self._reader().core_schema
+            self._takes_both, self._reads_less = takes_both(schema), reads_less(schema)
+        data = plain(value, name, round_trip=self._reads_less)
         if not self._is_sure or isinstance(value, BaseModel):
             check_no_secret(value, data, name)
-        if self._takes_both is None:
-            self._takes_both = takes_both(self._reader().core_schema)
         if self._takes_both and bytes_in(value) != bytes_in(self.read(data)):
             raise BadValue(
                 f"{name} may be bytes or a text, as the function is annotated, which JSON can't tell apart, and"
