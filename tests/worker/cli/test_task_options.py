@@ -9,6 +9,7 @@ from tests.worker.cli.conftest import Command, Shop
     ("flags", "told"),
     [
         (["--run-timeout", "1e300"], "--run-timeout: Input should be less than or equal to"),
+        (["--id", "abc"], "--id: write a UUID, as "),
         (["--scope", ""], "--scope 0: String should have at least 1 character"),
         (["--tag", f"a{'b' * 300}=1"], "--tag abbb"),
         (["--at", "tomorrow"], "'--at': 'tomorrow' is no time with a zone: write it as 2026-01-31T12:00:00+01:00"),

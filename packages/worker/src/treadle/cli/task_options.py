@@ -155,7 +155,9 @@ def _by_flag(said: str) -> str:
     """Return what was said of an option with the flag that it was given by, in the place of its name."""
     place, colon, why = said.partition(":")
     name, dot, below = place.partition(".")
-    return f"--{flag_of(name)}{f' {below}' if dot else ''}:{why}" if colon and name in OPTIONS else said
+    if not colon or name not in {"id", *OPTIONS}:
+        return said
+    return f"--{name if name == 'id' else flag_of(name)}{f' {below}' if dot else ''}:{why}"
 
 
 def _limit(argument: str) -> dict[str, Any]:
