@@ -98,3 +98,20 @@ def test_a_worker_that_has_ended_runs_again_in_its_loop_and_in_another() -> None
         asyncio.run(once(worker))
 
     assert len(set(opened)) == 3
+
+
+def test_a_worker_that_runs_does_not_run_a_second_time_beside_it() -> None:
+    """As by a cell that is run again: the first one could then be stopped no more."""
+
+    async def beside() -> None:
+        running = asyncio.create_task(worker.run_async())
+        async with asyncio.timeout(30):
+            await worker.ready.wait()
+            with pytest.raises(RuntimeError, match="this worker runs already: make another one"):
+                await worker.run_async()
+            worker.stop()
+            await running
+
+    with serve_in_thread() as served:
+        worker = Worker([nothing], url=served.url, token=served.token)
+        asyncio.run(beside())

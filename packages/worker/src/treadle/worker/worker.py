@@ -159,7 +159,7 @@ class Worker:
     async def run_async(self) -> None:
         """Run in this event loop until `stop` is called; raises as `run`. Cancelling it hands back what runs.
 
-        A worker that has ended may run again, in another loop too.
+        A worker that has ended may run again, in another loop too; one that runs raises `RuntimeError`, from `run` too.
         """
         await self._run(is_alone=False)
 
@@ -168,6 +168,8 @@ class Worker:
         from treadle.worker.worker_run import WorkerRun
 
         check_may_begin()
+        if self._loop is not None and not self._loop.is_closed():
+            raise RuntimeError("this worker runs already: make another one, Worker([…]), to have two")
         self._loop = asyncio.get_running_loop()
         try:
             for task in self.config.tasks.values():
