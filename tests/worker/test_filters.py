@@ -144,6 +144,12 @@ def test_the_last_word_is_completed() -> None:
     assert complete("") is None
 
 
+def test_a_long_text_that_was_pasted_is_completed_at_once() -> None:
+    pasted = "x" * 200_000  # for which 120 seconds, a test's time, were not enough
+
+    assert complete(f"{pasted} sta") == f"{pasted} status:"
+
+
 def test_every_key_of_the_language_narrows() -> None:
     row = {
         "id": uuid(1),

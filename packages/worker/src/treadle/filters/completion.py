@@ -13,13 +13,13 @@ Known = Mapping[str, Callable[[], Iterable[str]]]
 
 def complete(text: str, known: Known | None = None) -> str | None:
     """Return `text` with its last word completed, or None when there is nothing to add."""
-    match = re.fullmatch(r"(.*?)(-?)([^\s-]?\S*)", text, re.DOTALL)
-    if match is None or '"' in match[3]:
+    # One look at each character: a pattern for what stands before the word tries all ends of each word that was pasted.
+    word = re.split(r"\s", text)[-1]
+    last = word.removeprefix("-")
+    if not last or '"' in last:
         return None
-    head, minus, last = match[1], match[2], match[3]
+    head, minus = text.removesuffix(word), word.removesuffix(last)
     key, colon, value = last.partition(":")
-    if not last:
-        return None
     if not colon:
         names = (name for name, one in KEYS.items() if name.startswith(key) and (one.negates or not minus))
         name = next(names, None)
