@@ -25,7 +25,7 @@ async def effect(k: int) -> int:
     return k
 
 
-@task(max_requeues=100, lease_seconds=1.0)
+@task(max_requeues=100, lease_seconds=3.0)
 async def climb(ctx: Context, steps: int) -> int:
     total = 0
     for k in range(steps):

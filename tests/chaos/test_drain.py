@@ -15,7 +15,7 @@ from tests.waiting import SECONDS
 from treadle import Client, Options
 from treadle.client.handle import TaskHandle
 
-pytestmark = [pytest.mark.anyio, pytest.mark.one_database, pytest.mark.timeout(110)]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_database]
 
 
 class MarkedWorker:

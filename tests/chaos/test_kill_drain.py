@@ -18,7 +18,7 @@ from treadle_server.store.past_runs import past_runs
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(110)]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 TASKS = 3_000
 ENOUGH = 900

@@ -10,7 +10,7 @@ from tests.chaos.processes import WorkerProcess, running_server, stopped_at_the_
 from tests.chaos.recorded import mark
 from treadle import Client
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(170)]
+pytestmark = pytest.mark.anyio
 
 TASKS = 1_000
 

@@ -10,7 +10,7 @@ from tests.chaos import drained
 from tests.chaos.processes import WorkerProcess, running_server
 from treadle import Client, Options
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
+pytestmark = pytest.mark.anyio
 
 TASKS = 5
 LEASE = 3.0

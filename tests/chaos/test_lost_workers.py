@@ -18,7 +18,7 @@ from treadle import Client, Context, Options, Worker, task
 from treadle.wire.workers import WorkerItem
 from treadle_server.engine.dispatch.presence import LATE
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
+pytestmark = pytest.mark.anyio
 
 LEASE = 2.0
 SWEEP = 0.5

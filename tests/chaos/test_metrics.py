@@ -18,7 +18,7 @@ from tests.chaos.processes import ServerProcess, WorkerProcess, stopped_at_the_e
 from tests.clients import client_at
 from treadle import Client
 
-pytestmark = [pytest.mark.anyio, pytest.mark.postgres, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
 TASKS, CANCELLED = 200, 10
 SETTINGS = {

@@ -15,7 +15,7 @@ from tests.chaos.processes import Process, ServerProcess, WorkerProcess, running
 from tests.chaos.wires import Fault, Wire, wire_to
 from treadle import Client
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
+pytestmark = pytest.mark.anyio
 
 AnyProcess = TypeVar("AnyProcess", bound=Process)
 

@@ -94,7 +94,6 @@ async def survive(directory: Path, count: int, seconds: float) -> None:
         )
 
 
-@pytest.mark.timeout(110)
 @pytest.mark.slow
 async def test_two_servers_that_die_and_a_database_that_restarts_lose_and_double_nothing_g11_t8(tmp_path: Path) -> None:
     await survive(tmp_path, 400, 0.2)

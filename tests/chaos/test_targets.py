@@ -18,7 +18,7 @@ from tests.chaos.wires import Wire, wire_to
 from treadle import Client, Options
 from treadle.client.handle import TaskHandle
 
-pytestmark = [pytest.mark.anyio, pytest.mark.one_database, pytest.mark.slow, pytest.mark.timeout(110)]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_database, pytest.mark.slow]
 
 SWEEP = "0.3"
 FAST = {"TREADLE_SWEEPER_INTERVAL_SECONDS": SWEEP, "TREADLE_SESSION_PING_SECONDS": "1"}

@@ -25,7 +25,7 @@ from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.counts import all_counts, fold_counts
 from treadle_server.store.transaction.load import to_task
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
+pytestmark = pytest.mark.anyio
 
 STEPS = 60
 JOBS = ("@global:tasks:noop", "@global:tasks:fair")

@@ -16,7 +16,7 @@ from treadle_server.store import tables
 from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read.counts import by_job
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
+pytestmark = pytest.mark.anyio
 
 STEPS = 60
 

@@ -124,7 +124,6 @@ class Load:
 
 
 @pytest.mark.postgres
-@pytest.mark.timeout(110)
 async def test_postgresql_may_be_stopped_and_started_under_load_t8_g1(postgres: OwnPostgres, tmp_path: Path) -> None:
     """503 with Retry-After while it is away; then on by itself, and nothing that was acknowledged is lost."""
     async with AsyncExitStack() as stack:

@@ -144,7 +144,7 @@ async def test_a_run_that_another_server_ended_gives_its_room_back_at_once_g11_e
     first, second = sites
     worker, _ = await opened(second)
     client = await first.socket()
-    [task] = await submit(client, lease_seconds=1.5)
+    [task] = await submit(client, lease_seconds=3.0)
     [claim] = await worker.claims(1)
     await worker.call("reports", reports=[{**ref(claim), "kind": "started"}])
     await submit(client)

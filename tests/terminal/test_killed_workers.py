@@ -11,7 +11,7 @@ from .site import Site, open_site, watching
 from .test_watch import MEASURE, ROTATE, last_line_of, line_of
 from .tmux import Terminal
 
-pytestmark = [pytest.mark.terminal, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.terminal
 
 SETTINGS = {"TREADLE_LEASE_SECONDS": "15", "TREADLE_WORKER_TIMEOUT_SECONDS": "20"}
 """Leases end before their workers are lost, so that for a while these have nothing that anybody knows of."""

@@ -15,7 +15,7 @@ import pytest
 from .site import TASKS, WATCH, Site, open_site, watching
 from .tmux import Terminal, open_terminal
 
-pytestmark = [pytest.mark.terminal, pytest.mark.timeout(100)]
+pytestmark = pytest.mark.terminal
 
 ROTATE = "@global:modifiers:rotate"
 MEASURE = "@global:analysis:measure"

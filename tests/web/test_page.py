@@ -22,7 +22,7 @@ from treadle_server.testing import Served, serve
 from .browser import Page, open_page
 from .jobs import rotate
 
-pytestmark = [pytest.mark.web, pytest.mark.timeout(100)]
+pytestmark = pytest.mark.web
 
 TASKS = 30
 ROTATE = "@global:modifiers:rotate"

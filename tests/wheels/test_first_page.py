@@ -26,7 +26,6 @@ class Installed:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("python", found().values(), ids=found())
 def test_the_first_page_leads_to_a_first_task(python: str, tmp_path: Path) -> None:
     dist = build(tmp_path / "dist")

@@ -131,7 +131,6 @@ def line_with(running: subprocess.Popen[str], words: str) -> str:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)  # programs that have never run on this machine are compiled first
 def test_the_readmes_three_terminals_run_from_wheels_in_empty_environments(dist: Path, tmp_path: Path) -> None:
     worker = Environment(tmp_path / "worker", dist, "treadle")
     server = Environment(tmp_path / "server", dist, "treadle", "treadle_server")
@@ -156,7 +155,6 @@ def test_the_readmes_three_terminals_run_from_wheels_in_empty_environments(dist:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)
 def test_the_demo_runs_from_wheels_in_an_empty_environment(dist: Path, tmp_path: Path) -> None:
     bench = Environment(tmp_path / "bench", dist, "treadle", "treadle_server", "treadle_bench")
     site = Site(tmp_path)

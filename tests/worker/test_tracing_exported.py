@@ -23,7 +23,7 @@ from tests.chaos.processes import ServerProcess, WorkerProcess, stopped_at_the_e
 from tests.worker import jobs
 from treadle import Client, TaskFailed
 
-pytestmark = [pytest.mark.anyio, pytest.mark.inside, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.inside]
 
 TRACED = """
 from opentelemetry import trace

@@ -33,7 +33,7 @@ from treadle_server.errors import Refused
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
+pytestmark = pytest.mark.anyio
 
 STEPS = 70
 JOBS = ("@global:tasks:noop", "@global:tasks:fair", "@global:tasks:other")

@@ -23,7 +23,7 @@ from treadle.worker.reports import Answer, ReportData, Reporter
 from treadle.worker.runner import Runner
 from treadle.worker.uploads import Uploader
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 
 LEASE = 60.0
 RUN = {"task_id": "t", "run_id": 0}
