@@ -4,12 +4,14 @@ import asyncio
 import re
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
+from tests.waiting import until
 from treadle_server import cli, store
 from treadle_server.errors import StoreUnavailable
 from treadle_server.settings import Settings
@@ -67,6 +69,48 @@ async def test_a_url_has_what_postgresqls_own_programs_know_too(postgres_databas
         assert await (await dedicated.open()).fetchval("SELECT 1") == 1
     finally:
         await dedicated.close()
+        await store.close()
+
+
+@pytest.mark.postgres
+async def test_who_waits_to_write_has_what_is_given_back_though_others_could_not_connect(
+    postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waited at the pool waited for 30 s, in which a server wrote nothing: as where connections are scarce."""
+    real, may_connect = connections._connected, True
+    refuses, refused = asyncio.Event(), 0
+
+    async def refusing(*_: Any, **__: Any) -> None:
+        nonlocal refused
+        refused += 1
+        await refuses.wait()
+        raise OSError("too many connections")
+
+    async def connected(*given: Any, **arguments: Any) -> Any:
+        return await (real if may_connect else refusing)(*given, **arguments)
+
+    async def write() -> None:
+        async with store.write():
+            pass
+
+    monkeypatch.setattr(connections, "_connected", connected)
+    store = SqlStore(postgres_database)
+    try:
+        await store.open()
+        async with store.write():
+            may_connect = False
+            others = [asyncio.create_task(write()) for _ in range(connections.WRITERS - 1)]
+            await until(lambda: refused == len(others))
+            waiting = asyncio.create_task(write())
+            await asyncio.sleep(0)
+            may_connect = True
+            refuses.set()
+            for other in others:
+                with pytest.raises(StoreUnavailable, match="too many connections"):
+                    await other
+        async with asyncio.timeout(PATIENCE / 3):
+            await waiting
+    finally:
         await store.close()
 
 

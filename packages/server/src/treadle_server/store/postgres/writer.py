@@ -1,5 +1,6 @@
 """PostgreSQL's writer: it begins transactions, and looks before each whether what its server believes is so."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -7,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from treadle_server.errors import StoreUnavailable
@@ -44,6 +46,9 @@ WRITABLE = "SELECT 1 / (current_setting('transaction_read_only') = 'off')::int;"
 READ_ONLY = (
     "the database takes no writes any more: it is a standby now, or was made read-only; nothing was changed, try again"
 )
+
+LONGEST_WAIT = 30.0
+"""Seconds for which a connection is waited for while all are in use."""
 
 TRIES = 5
 """How often a transaction is begun that finds other writers, or another time, than its server believed."""
@@ -108,6 +113,9 @@ class PostgresWriter:
         self._leave = leave
         self._kept: list[Opened] = []
         """The connections of the last transactions, which the next ones have."""
+        self._room = asyncio.Semaphore(WRITERS)
+        """For those who use a connection. Who waited at the pool was forgotten there when those before him could not
+        connect, while what was lent meanwhile was kept here: 30 s, in which nothing was written."""
         self._lent_now = 0
         """How many use a connection, or wait for one."""
         self._planned_at: WeakKeyDictionary[asyncpg.Connection[Any], float] = WeakKeyDictionary()
@@ -213,6 +221,11 @@ class PostgresWriter:
         """Return a connection that is kept, or one of the pool's where all are lent or broken."""
         self._lent_now += 1
         try:
+            await self._enter()
+        except BaseException:
+            self._lent_now -= 1
+            raise
+        try:
             while self._kept:
                 opened = kept, driver = self._kept.pop()
                 if not driver.is_closed():
@@ -222,29 +235,42 @@ class PostgresWriter:
             connection = await self._engine.connect()
             raw = await connection.get_raw_connection()
         except BaseException:
-            self._lent_now -= 1
+            self._leave_room()
             raise
         return connection, cast("asyncpg.Connection[Any]", raw.driver_connection)
 
     async def give_back(self, opened: Opened) -> None:
         """Keep a connection for another time: the pool takes 53 us each time."""
-        connection, is_kept = opened[0], False
         try:
-            if connection.in_transaction():
-                await connection.rollback()  # SQLAlchemy's own: there is none in the database
-            # With more, one of them waits for it at the pool.
-            is_kept = self._lent_now + len(self._kept) <= WRITERS
-        finally:
-            if is_kept:
-                self._lent_now -= 1
-                self._kept.append(opened)
-            else:
-                await self.close_one(opened)
+            if opened[0].in_transaction():
+                await opened[0].rollback()  # SQLAlchemy's own: there is none in the database
+        except BaseException:
+            await self.close_one(opened)
+            raise
+        self._kept.append(opened)
+        self._leave_room()
 
     async def close_one(self, opened: Opened) -> None:
         """Give a connection up with which something failed."""
+        try:
+            await opened[0].close()
+        finally:
+            self._leave_room()
+
+    async def _enter(self) -> None:
+        """Wait for room, as long as one would at the pool. Raises SQLAlchemy's `TimeoutError`."""
+        if not self._room.locked():
+            await self._room.acquire()
+            return
+        try:
+            async with asyncio.timeout(LONGEST_WAIT):
+                await self._room.acquire()
+        except TimeoutError:
+            raise PoolTimeout("no connection came back in time") from None
+
+    def _leave_room(self) -> None:
         self._lent_now -= 1
-        await opened[0].close()
+        self._room.release()
 
     async def _give_up(self, opened: Opened) -> None:
         """End a transaction that failed."""
