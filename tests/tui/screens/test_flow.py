@@ -1,5 +1,6 @@
 """F2: the flow's screen: a tree, live, and verbs for all of it."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 
@@ -183,3 +184,18 @@ async def test_f2_a_flow_of_thousands_says_that_only_the_first_are_shown(stage: 
     assert "the first 2,000" in stage.text()
     await stage.press("G")
     assert "000007c5" in stage.highlighted()
+
+
+async def test_f2_keys_that_come_before_the_task_does_act_on_what_the_list_had_of_it(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    only_tasks_of_a_flow(server)
+    async with staged(server, clock) as stage:
+        await stage.press("2")
+        server.gate = asyncio.Event()
+        await stage.press("enter", "T")
+        server.gate.set()
+        await stage.settle()
+
+        assert "movie" in stage.text()
+        assert "of no flow" not in stage.text()

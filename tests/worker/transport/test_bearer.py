@@ -5,7 +5,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,11 @@ class Ear:
         self.answer = f"401 Unauthorized\r\nContent-Length: {len(REFUSAL)}\r\n\r\n{REFUSAL}"
 
     async def hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
-        writer.write(f"HTTP/1.1 {self.answer}".encode())
-        await writer.drain()
+        # Who is gone before its head is whole has asked nothing, as a session that is closed while it dials.
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+            writer.write(f"HTTP/1.1 {self.answer}".encode())
+            await writer.drain()
         writer.close()
 
     @property

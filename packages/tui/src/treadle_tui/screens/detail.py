@@ -100,9 +100,16 @@ class Detail(BaseScreen, MessageActions):
         """The task as the model has it; None until it is here."""
         return self.ctx.model.task.rows.get(self._task_id)
 
+    @property
+    def _known(self) -> TaskItem | None:
+        """The task, as the list had it until it is here: keys come faster than answers. None when neither has it."""
+        if self.detail is not None:
+            return self.detail.task
+        return None if self.ctx.model.task.ready else self.ctx.model.tasks.rows.get(self._task_id)
+
     def chosen(self) -> Sequence[TaskRef]:
         """Return the task."""
-        return [] if self.detail is None else [self.detail.task]
+        return [] if self._known is None else [self._known]
 
     def copied(self) -> str | None:
         """Return the task's id."""
@@ -208,12 +215,14 @@ class Detail(BaseScreen, MessageActions):
 
     def offers(self, action: Action) -> bool:
         """Name the way to the flow where there is one."""
-        return action.name != "flow" or (self.detail is not None and self.detail.task.flow_id is not None)
+        return action.name != "flow" or (self._known is not None and self._known.flow_id is not None)
 
     def act_flow(self) -> None:
         """Show the flow that the task is of."""
-        task = self.detail.task if self.detail is not None else None
-        if task is None or task.flow_id is None:
+        task = self._known
+        if task is None:
+            self.tell(Report("this task is not here", ok=False))
+        elif task.flow_id is None:
             self.tell(Report("this task is of no flow", ok=False))
         else:
             self.ctx.go("flow", f"{task.flow_id} {task.id}")
