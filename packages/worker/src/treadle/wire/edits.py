@@ -4,10 +4,10 @@ from typing import Any, Self
 
 from pydantic import model_validator
 
-from treadle.wire.fields import Amount, GivenJson, GivenObject, LongText, RunNumber, Version
+from treadle.wire.fields import Amount, GivenJson, GivenObject, GivenReason, LongText, RunNumber, Version
 from treadle.wire.ids import Uuid
 from treadle.wire.options import CLEARED, TaskTimes
-from treadle.wire.status import Reason, Status
+from treadle.wire.status import Status
 
 
 class Timed(TaskTimes):
@@ -65,7 +65,7 @@ class TaskPatch(TaskChanges):
     result: GivenJson = None
     error: LongText | None = None
     traceback: LongText | None = None
-    reason: Reason | None = None
+    reason: GivenReason | None = None
     usage: Amount | None = None
     checkpoint: GivenJson = None
     """With a status: where the run stopped. In an edit: what the next run gets; null drops it."""

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from treadle.wire.names import MOST_ORIGIN
+from treadle.wire.status import Reason
 from treadle.wire.tags import check
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, NUL, BadValue, fault
 
@@ -32,6 +33,19 @@ def _kept(value: Any) -> Any:
         raise BadValue(found)
     return value
 
+
+_REASONS = frozenset(Reason)
+
+
+def _known(reason: Reason) -> Reason:
+    """Refuse a word that no reason is: read of an answer it may be a newer server's."""
+    if reason not in _REASONS:
+        raise ValueError(f"a reason is one of {', '.join(sorted(_REASONS))}")
+    return reason
+
+
+GivenReason = Annotated[Reason, AfterValidator(_known)]
+"""A reason as a worker gives it."""
 
 LONGEST_TEXT = 255
 """Characters of a short text: a name, a group, a pool."""
@@ -183,6 +197,7 @@ __all__ = [
     "GivenInstant",
     "GivenJson",
     "GivenObject",
+    "GivenReason",
     "Instant",
     "Integer",
     "Json",

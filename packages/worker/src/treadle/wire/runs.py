@@ -10,6 +10,7 @@ from treadle.wire.fields import (
     Flag,
     GivenInstant,
     GivenJson,
+    GivenReason,
     Instant,
     LongText,
     Model,
@@ -122,7 +123,7 @@ class Failed(Request):
 class ExceptionReport(Request):
     """Something else than the code ended the run."""
 
-    reason: Reason
+    reason: GivenReason
     error: LongText | None = None
     traceback: LongText | None = None
     usage: Amount | None = None

@@ -1,7 +1,10 @@
 """The words for where a task is, how a run ended, and why."""
 
+import re
 from enum import StrEnum
 from typing import Literal, TypeAlias, get_args
+
+_WORD = re.compile(r"[a-z]{1,30}(-[a-z]{1,30}){0,5}")
 
 
 class Word(StrEnum):
@@ -89,8 +92,14 @@ class Reason(Word):
 
     @classmethod
     def _missing_(cls, value: object) -> "Reason | None":
-        """Accept the plural that Taskcluster's workers send."""
-        return cls.RESOURCE_UNAVAILABLE if value == "resources-unavailable" else None
+        """Accept the plural that Taskcluster's workers send, and a reason that only a newer server knows."""
+        if value == "resources-unavailable":
+            return cls.RESOURCE_UNAVAILABLE
+        if not isinstance(value, str) or not _WORD.fullmatch(value):
+            return None
+        newer = str.__new__(cls, value)
+        newer._name_ = newer._value_ = value
+        return newer
 
 
 RETRIED = frozenset({Reason.ERROR, Reason.TIMEOUT})
