@@ -49,7 +49,9 @@ ANN = Account(user="ann", password=SecretStr("hush"))
     ("annotation", "value"), [(SecretStr, SecretStr("hush")), (Account, ANN), (list[Account], [ANN]), (Any, ANN)]
 )
 def test_a_secret_is_refused_and_not_kept_as_asterisks(annotation: Any, value: Any) -> None:
-    with pytest.raises(BadValue, match="has a secret, which is written as asterisks: give a str") as told:
+    # The oldest pydantic does not write one that stands alone, not even as asterisks.
+    said = "has a secret, which is written as asterisks: give a str|: SecretStr, which is no JSON"
+    with pytest.raises(BadValue, match=said) as told:
         Returned(annotation).write(value, "step 'login'")
 
     assert "hush" not in str(told.value)
