@@ -1,6 +1,5 @@
 """F2: the flow's screen: a tree, live, and verbs for all of it."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 
@@ -9,7 +8,7 @@ import pytest
 from tests.tui.happenings import FLOW, only_tasks_of_a_flow
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import ROTATE
-from tests.tui.stage import Stage, staged, typed
+from tests.tui.stage import Stage, slow, staged, typed
 
 
 @pytest.fixture
@@ -192,10 +191,8 @@ async def test_f2_keys_that_come_before_the_task_does_act_on_what_the_list_had_o
     only_tasks_of_a_flow(server)
     async with staged(server, clock) as stage:
         await stage.press("2")
-        server.gate = asyncio.Event()
-        await stage.press("enter", "T")
-        server.gate.set()
-        await stage.settle()
+        async with slow(stage):
+            await stage.press("enter", "T")
 
         assert "movie" in stage.text()
         assert "of no flow" not in stage.text()
