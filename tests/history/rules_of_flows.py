@@ -69,6 +69,16 @@ def failures_go_on_through_flows(known: Known) -> Iterator[Violation]:
             yield Violation("wrong-cancel", row.id, "it was cancelled for what it waits for, and none of that failed")
 
 
+def may_lack_an_argument(known: Known, task: str) -> bool:
+    """Whether a result that is its argument may have been missing when it was claimed: its task was to run again.
+
+    What is in its queue by then waits for that no more.
+    """
+    submit, needs = _needs(known, task)
+    names = {} if submit is None else submit.fields.get("arguments_from") or {}
+    return any(known.asked(one, "rerun") for name in names.values() for one in needs[name])
+
+
 def _needs(known: Known, task: str) -> tuple[Said | None, Needs]:
     submit = next(iter(known.asked(task, "submit")), None)
     return submit, {} if submit is None else submit.fields.get("depends_on") or {}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from tests.history.known import Known, writes_that_may_stand
 from tests.history.records import TERMINAL, RunRow, Said, TaskRow, Violation
+from tests.history.rules_of_flows import may_lack_an_argument
 
 RETRIED = ("error", "timeout")
 REQUEUED = ("worker-shutdown", "intermittent-task", "claim-expired", "start-timeout")
@@ -89,16 +90,17 @@ def runs_are_explained_by_budgets(known: Known) -> Iterator[Violation]:
                     "over-budget", row.id, f"{spent[name]} runs were of its {most} {name}, in {lives} lives"
                 )
         if row.status == "failed" and not row.settled and lives == 1:
-            yield from _failed_rightly(row, runs, spent)
+            yield from _failed_rightly(known, row, spent)
 
 
-def _failed_rightly(row: TaskRow, runs: list[RunRow], spent: dict[str, int]) -> Iterator[Violation]:
+def _failed_rightly(known: Known, row: TaskRow, spent: dict[str, int]) -> Iterator[Violation]:
+    runs = known.runs[row.id]
     last = runs[-1].reason if runs else None
     if last in RETRIED and spent["retries"] == row.max_retries + 1:
         return
     if last in REQUEUED and spent["requeues"] == row.max_requeues + 1:
         return
-    if row.reason == "deadline-exceeded":
+    if row.reason == "deadline-exceeded" or (last == "malformed-payload" and may_lack_an_argument(known, row.id)):
         return
     budgets = f"{row.max_retries} retries and {row.max_requeues} requeues"
     yield Violation("failed-early", row.id, f"it failed by {last}, after {spent} of {budgets}")

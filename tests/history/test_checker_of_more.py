@@ -143,6 +143,27 @@ def test_what_is_run_again_may_have_no_result_for_who_begins_meanwhile_f2() -> N
     assert found(history) == set()
 
 
+def test_what_is_run_again_may_be_missing_where_its_result_is_an_argument_f2() -> None:
+    """F2: who is claimed before there is a new one has a payload that can't be taken, and fails at once."""
+    history = more()
+    say(history, "sink", "arguments_from", {"parts": "parts"})
+    history.tasks = [
+        replace(one, status="failed", reason="malformed-payload", result=None) if one.id == "sink" else one
+        for one in history.tasks
+    ]
+    history.runs = [
+        replace(one, status="exception", reason="malformed-payload") if one.task == "sink" else one
+        for one in history.runs
+    ]
+    history.marks = [one for one in history.marks if one.task != "sink"]
+    assert "failed-early" in found(history)
+
+    history.said.append(said("rerun", "bad", 2.0))
+    assert "failed-early" in found(history), "another one is run again"
+    history.said.append(said("rerun", "source", 2.0))
+    assert "failed-early" not in found(history)
+
+
 def test_a_claim_whose_server_stood_still_before_it_was_committed_may_have_taken_a_later_token() -> None:
     history = more()
     claim(history, "craft-2", 18.2 + AHEAD + STEPPED)
