@@ -140,7 +140,7 @@ def test_arguments_keep_defaults_and_round_trip_through_json() -> None:
     bound = many.bind({"free": [1]}, when=at, point=Point(x=1))
     arguments = many.signature.arguments(bound.payload)
 
-    assert bound.payload == {"anything": {"free": [1]}, "when": "2026-01-01T00:00:00Z", "point": {"x": 1}}
+    assert bound.payload == {"anything": {"free": [1]}, "when": "2026-01-01T00:00:00Z", "point": {"x": 1, "y": 0.5}}
     assert arguments == {
         "anything": {"free": [1]}, "when": at, "point": Point(x=1), "gap": timedelta(hours=1), "n": 3,
     }  # fmt: skip

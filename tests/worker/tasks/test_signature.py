@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, IntFlag
+from itertools import count
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jsonschema_rs
@@ -27,14 +28,37 @@ class Forbidding(BaseModel):
         return 2 * self.n
 
 
+class Stamped(BaseModel):
+    number: int = Field(default_factory=count().__next__)
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"] = "cat"
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"] = "dog"
+
+
+Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
+
+
 @pytest.mark.parametrize(
     ("annotation", "given", "written", "read"),
     [
+        (Stamped, Stamped(), {"number": 0}, Stamped(number=0)),
+        (list[Pet], [Dog()], [{"kind": "dog"}], [Dog()]),
         (Right, Right.READ | Right.WRITE, 3, Right.READ | Right.WRITE),
         (Forbidding, Forbidding(n=1), {"n": 1}, Forbidding(n=1)),
         (Json[list[int]], "[1, 2]", "[1,2]", [1, 2]),
     ],
-    ids=["flags together", "a model with a computed field", "JSON in a text"],
+    ids=[
+        "a default that is made anew",
+        "a default that tells the class",
+        "flags together",
+        "a model with a computed field",
+        "JSON in a text",
+    ],
 )
 def test_what_is_written_fits_the_schema_and_is_read_again(
     annotation: Any, given: Any, written: Any, read: Any

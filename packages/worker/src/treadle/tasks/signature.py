@@ -151,8 +151,10 @@ class Signature:
         except ValidationError as error:
             raise InvalidArguments(self._misplaced(given) or self._optional(given) or self._explain(error)) from None
         try:
+            # What is left to the function's defaults is left out, and nothing of a model within: its default may be
+            # made anew in the worker, as an id or a time, or tell which class of a union it is.
             dumped: dict[str, Any] = model.__pydantic_serializer__.to_python(
-                model, mode="json", by_alias=True, exclude_unset=True, round_trip=True
+                model, mode="json", by_alias=True, include=model.model_fields_set, round_trip=True
             )
             found: object = fault(dumped)
         except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
