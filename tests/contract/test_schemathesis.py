@@ -32,6 +32,9 @@ WAIT = 0.05
 FEW, MANY = 6, 300
 """Requests to each route, in the default run and in `nox -s soak`."""
 
+PATIENCE = 60
+"""Seconds that an answer may take on a busy machine: schemathesis gives up after ten."""
+
 MOST_HEADER = 8192
 """Bytes that a request's line and headers have at most."""
 
@@ -106,7 +109,7 @@ def _ask(site: Site, case: Any, who: str, kind: str | None) -> None:
     for name in [name for name in case.headers or {} if name.lower() in FRAMING]:
         del case.headers[name]
     headers = {"Authorization": f"Bearer {site.tokens[who]}"}
-    response = case.call(base_url=site.served.url, session=site.session, headers=headers)
+    response = case.call(base_url=site.served.url, session=site.session, headers=headers, timeout=PATIENCE)
     if response.status_code == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE and len(case.as_curl_command()) > MOST_HEADER:
         # Of a longer one no request is read, so that no route answers it (docs/http.md).
         return
