@@ -88,6 +88,10 @@ class Counted:
         self.asked.append(op)
         return await self._link.request(op, **fields)
 
+    @property
+    def received(self) -> int:
+        return self._link.received
+
     def reset(self) -> None:
         self._link.reset()
 

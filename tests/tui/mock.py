@@ -78,6 +78,8 @@ class MockServer:
         self.may_write = True
         """Whether the token may change anything."""
         self.watched: dict[str, dict[str, Any]] = {}
+        self.received = 0
+        """What has come of an answer, in bytes."""
         self.resets = 0
         self.was_reset = asyncio.Event()
         self._sink: Callable[[Event], None] | None = None

@@ -13,7 +13,7 @@ from tests.waiting import until
 from treadle.errors import ConnectionFailed
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
-from treadle_tui.core.live.feed import Feed, Pushed
+from treadle_tui.core.live.feed import TURNS, Feed, Pushed
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.model import Dirty, Model
 
@@ -118,6 +118,59 @@ async def test_a_server_that_falls_silent_is_given_up(server: MockServer) -> Non
 
         assert model.link.state == "gone"
         assert "no answer" in model.link.detail
+
+
+async def test_7_a_server_that_answers_late_goes_on_with_what_it_had_begun(server: MockServer) -> None:
+    async with fed(server, ping_seconds=0.01, patience=0.01) as (model, feed):
+        server.gate = asyncio.Event()
+        await until(lambda: model.link.state, lambda state: state == "gone", pause=0)
+        feed.want(Want("workers"))
+        server.gate.set()
+        await until(lambda: model.workers.ready, lambda ready: ready, pause=0)
+
+        assert model.link.live
+        assert server.resets == 0
+
+
+class Trickle(MockServer):
+    """A server whose answer takes long: each look finds that a little more of it has come."""
+
+    looks = 0
+
+    @property  # type: ignore[override]
+    def received(self) -> int:
+        self.looks += 1
+        return self.looks
+
+    @received.setter
+    def received(self, value: int) -> None:
+        self.looks = value
+
+
+async def test_7_a_server_is_there_while_an_answer_comes_however_long_that_takes(clock: FrozenClock) -> None:
+    server = Trickle(clock)
+    async with fed(server, ping_seconds=0.001, patience=0.01) as (model, _):
+        server.gate = asyncio.Event()
+        states = set()
+        await until(lambda: states.add(model.link.state) or server.looks, lambda looks: looks > 5 * TURNS, pause=0)
+
+        assert states == {"live"}
+
+
+async def test_7_that_the_dashboard_itself_stood_still_is_no_silence_of_the_server(server: MockServer) -> None:
+    loop = asyncio.get_running_loop()
+    time, missed = loop.time, 0.0
+    loop.time = lambda: time() + missed  # type: ignore[method-assign]
+    server.gate = asyncio.Event()
+    async with fed(server, ping_seconds=0.001, patience=60.0) as (model, _):
+        await until(lambda: server.asked, lambda asked: asked, pause=0)
+        missed = 100.0
+        await turn()
+        state = model.link.state
+        server.gate.set()
+        await turn()
+
+        assert (state, model.link.state, server.resets) == ("live", "live", 0)
 
 
 async def test_7_a_server_that_refuses_a_ping_is_there_and_is_asked_again(server: MockServer) -> None:

@@ -35,6 +35,8 @@ class LossyServer:
         sink(Opened({"protocol": 1, "stream": "s", "seq": 1, "time": self.clock.now().isoformat()}))
         await asyncio.Event().wait()
 
+    received = 0
+
     def reset(self) -> None:
         raise AssertionError("nothing that was sent can't be read")
 

@@ -5,7 +5,10 @@ import socket
 from types import SimpleNamespace
 
 import pytest
+import websockets
+from websockets.asyncio.server import ServerConnection
 
+from tests.waiting import until
 from treadle.errors import ConnectionFailed, ProtocolMismatch, TreadleError, error_for, problem_named
 from treadle.transport import dialing
 from treadle.transport.bearer import Bearer
@@ -63,3 +66,28 @@ async def test_7_who_answers_and_opens_no_websocket_has_refused_it() -> None:
         lost = await told_of(proxy.sockets[0])
 
     assert lost.refused
+
+
+async def test_7_a_frame_that_is_still_coming_is_counted_as_received() -> None:
+    served: asyncio.Queue[ServerConnection] = asyncio.Queue()
+
+    async def serve(ws: ServerConnection) -> None:
+        await ws.recv()
+        await ws.send(b'{"items": [{"re": 0, "ok": {}}]}', text=True)
+        await served.put(ws)
+        await ws.wait_closed()
+
+    opened = asyncio.Event()
+    async with websockets.serve(serve, "127.0.0.1", 0, compression=None) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        link = SessionLink((f"http://127.0.0.1:{port}",), Bearer(everywhere=lambda: "tdl_x"))
+        running = asyncio.create_task(link.run(lambda _: opened.set()))
+        try:
+            await opened.wait()
+            before = link.received
+            # The head of a frame of 65,535 bytes, and the first ten.
+            (await served.get()).transport.write(b"\x81\x7e\xff\xff" + bytes(10))
+            await until(lambda: link.received, lambda received: received == before + 14)
+        finally:
+            running.cancel()
+            await asyncio.wait({running})

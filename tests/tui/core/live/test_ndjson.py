@@ -35,6 +35,8 @@ class Events:
         self.asked.append({"op": op, **fields})
         return {"stream": "s", "seq": 7}
 
+    received = 0
+
     def reset(self) -> None:
         raise AssertionError("a stream gives nothing up")
 

@@ -45,6 +45,18 @@ _LATER = frozenset({1001, 1012, 1013})
 """Close codes that say: not now."""
 
 
+class Connection(ClientConnection):
+    """Counts what comes, so that who waits behind a frame that takes long does not take that for silence."""
+
+    received = 0
+    """Bytes that have come."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come."""
+        self.received += len(data)
+        super().data_received(data)
+
+
 class _Connect(connect):
     """Follows no redirect: what is shown to one server is not for another."""
 
@@ -52,7 +64,7 @@ class _Connect(connect):
         return exc
 
 
-async def dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[str, Any]]:
+async def dial(way: Way, client: str | None) -> tuple[Connection, dict[str, Any]]:
     """Open a socket at one server and greet; return it with what the server said of itself.
 
     Raises a `ProblemError` or `ProtocolMismatch` when a Treadle server refuses for good, `SocketRefused` when somebody
@@ -65,7 +77,7 @@ async def dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[str
         raise way.explained(refused) from None
 
 
-async def _dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[str, Any]]:
+async def _dial(way: Way, client: str | None) -> tuple[Connection, dict[str, Any]]:
     url = way.url
     proxy = way.proxy
     options: dict[str, Any] = {} if way.address is None else {"host": way.address}
@@ -82,8 +94,10 @@ async def _dial(way: Way, client: str | None) -> tuple[ClientConnection, dict[st
             open_timeout=OPENING,
             close_timeout=_CLOSE_TIMEOUT,
             proxy=proxy,
+            create_connection=Connection,
             **options,
         )
+        assert isinstance(ws, Connection)
     except InvalidStatus as error:
         raise _refusal(url, error) from None
     except TimeoutError:

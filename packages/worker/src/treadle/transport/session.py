@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from treadle.clock import monotonic
@@ -28,7 +27,7 @@ from treadle.errors import (
 )
 from treadle.transport.addresses import shuffled
 from treadle.transport.bearer import Bearer, Refusals, Way, bearer_of
-from treadle.transport.dialing import MAX_FRAME, OPENING, close_error, dial, items_of
+from treadle.transport.dialing import MAX_FRAME, OPENING, Connection, close_error, dial, items_of
 from treadle.transport.older_servers import is_older, without
 from treadle.transport.retries import QuietLog, delays
 from treadle.values import encoded
@@ -100,7 +99,7 @@ class Session:
         self._patience = patience
         self._first_patience = first_patience
         self._client = client
-        self._ws: ClientConnection | None = None
+        self._ws: Connection | None = None
         self._next = 1
         self._pending: dict[int, _OpenRequest] = {}
         self._outbox: list[int] = []
@@ -120,6 +119,11 @@ class Session:
     def is_connected(self) -> bool:
         """Whether the socket is open and greeted at this moment."""
         return self._ws is not None
+
+    @property
+    def received(self) -> int:
+        """How many bytes have come over the present connection: while they grow the server is there."""
+        return 0 if self._ws is None else self._ws.received
 
     async def call(
         self, op: str, fields: dict[str, Any] | None = None, *, resend: bool = True, bound: bool = False
@@ -186,7 +190,7 @@ class Session:
             # It is connecting, or waits before it tries again.
             self._running.cancel()
 
-    async def _connect(self) -> ClientConnection:
+    async def _connect(self) -> Connection:
         since = monotonic()
         patience = self._first_patience if self.hello is None else self._patience
         # A client that fails at once raises the error: there is nothing to log.
@@ -205,7 +209,7 @@ class Session:
             await asyncio.sleep(delay)
         raise AssertionError("the delays never end")
 
-    async def _round(self, limit: float | None) -> tuple[ClientConnection | None, TreadleError]:
+    async def _round(self, limit: float | None) -> tuple[Connection | None, TreadleError]:
         """Try each address once, for `limit` seconds; return the connection, or what is to be told of all that failed.
 
         Raises the refusal of a server, when no other one opened.
@@ -238,7 +242,7 @@ class Session:
     def _is_final(self, refusal: TreadleError) -> bool:
         return not isinstance(refusal, Unauthorized) or self._refusals.is_final()
 
-    async def _dial(self, url: str) -> tuple[ClientConnection, dict[str, Any]]:
+    async def _dial(self, url: str) -> tuple[Connection, dict[str, Any]]:
         """Try the ways to one server, with the token that is there now; raises as `dial`."""
         own = self._bearer.own()
         try:
@@ -250,7 +254,7 @@ class Session:
                 raise
         return await self._dial_by(await self._bearer.ways(url))
 
-    async def _dial_by(self, ways: list[Way]) -> tuple[ClientConnection, dict[str, Any]]:
+    async def _dial_by(self, ways: list[Way]) -> tuple[Connection, dict[str, Any]]:
         error: TreadleError = ConnectionFailed("there is no way to the server")
         for way in ways:
             try:
@@ -259,7 +263,7 @@ class Session:
                 error = _better(error, failed)
         raise error
 
-    async def _serve(self, ws: ClientConnection) -> None:
+    async def _serve(self, ws: Connection) -> None:
         self._ws = ws
         self._outbox = sorted(self._pending)
         self._wake.set()
@@ -286,7 +290,7 @@ class Session:
             raise fatal
         self._lose(too_large=ws.close_code == 1009)
 
-    async def _read(self, ws: ClientConnection) -> None:
+    async def _read(self, ws: Connection) -> None:
         with contextlib.suppress(ConnectionClosed):
             while True:
                 for item in items_of(await ws.recv()):
@@ -305,7 +309,7 @@ class Session:
         else:
             request.future.set_exception(error_for(problem_of(item.get("problem"))))
 
-    async def _write(self, ws: ClientConnection) -> None:
+    async def _write(self, ws: Connection) -> None:
         # Every coroutine that asked in one turn of the loop has added its item before this task wakes.
         with contextlib.suppress(ConnectionClosed):
             while True:

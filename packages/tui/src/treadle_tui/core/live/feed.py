@@ -21,7 +21,19 @@ PING_SECONDS = 0.8
 """How often a live connection is asked for a sign of life; with the patience below, death shows within two seconds."""
 
 PATIENCE_SECONDS = 1.1
-"""How long an answer to that may take."""
+"""How long nothing at all may come while an answer to that is due, before the server is said to be gone."""
+
+TURNS = 11
+"""In how many parts that is waited.
+
+They are what is counted: while this process stands still, over a long list or on a busy machine, it hears nobody.
+"""
+
+GIVEN_UP = 10
+"""How many times as long the connection is kept, on which it may go on.
+
+A server that is busy with what a screen asked for would be asked for it again over the next one, and so for ever.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,10 @@ class Link(Protocol):
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
         """Return the answer to a request; raises `ProblemError` or `ConnectionFailed`."""
 
+    @property
+    def received(self) -> int:
+        """How many bytes have come over the present connection: while they grow somebody is there."""
+
     def reset(self) -> None:
         """Give the present connection up, for it is dead; a new one is made at once."""
 
@@ -81,6 +97,8 @@ class Feed:
         self._patience = patience
         self._is_put_off = False
         """Whether something was refused that is to be asked for again."""
+        self._is_silent = False
+        """Whether the server was said to be gone because nothing came, on a connection that stands."""
         self.asks_access = False
         """Whether each connection is asked what the token may do; a recording is not."""
 
@@ -126,6 +144,7 @@ class Feed:
         """Let the model follow what happened to the connection or came over it."""
         match event:
             case Opened(hello):
+                self._is_silent = False
                 self._model.opened(hello)
                 self._model.time.correct(datetime.fromisoformat(hello["time"]))
                 self._subscriptions.forget()
@@ -133,6 +152,7 @@ class Feed:
             case Pushed(push):
                 self._apply(push)
             case Lost(detail, refused, denied=denied):
+                self._is_silent = False
                 self._model.lost(detail, "denied" if denied else "refused" if refused else "gone")
 
     def _apply(self, push: Mapping[str, Any]) -> None:
@@ -196,15 +216,44 @@ class Feed:
 
     async def _ping(self) -> None:
         begun = self._model.clock.steady()
+        answer: Mapping[str, Any] | None = None
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.TaskGroup() as group:
+                listening = group.create_task(self._listen())
                 answer = await self._link.request("ping")
-        except (ConnectionFailed, ProblemError):
-            return  # The link says by itself why it is gone; a server that refuses is there, if busy.
-        except TimeoutError:
-            self._model.lost(f"no answer for {self._ping_seconds + self._patience:.0f} s")
+                listening.cancel()
+        except* ConnectionFailed:
+            pass  # The link says by itself why it is gone.
+        except* ProblemError:
+            self._goes_on()  # A server that refuses is there, if busy.
+        except* TimeoutError:
             self._link.reset()
+        if answer is None:
             return
+        self._goes_on()
         latency = self._model.clock.steady() - begun
         self._model.heard(latency, answer.get("behind") or {})
         self._model.time.correct(datetime.fromisoformat(answer["time"]), round_trip=latency)
+
+    async def _listen(self) -> None:
+        """Say that the server is gone when nothing comes, and that it goes on; raises `TimeoutError` in the end."""
+        silent = 0
+        received = self._link.received
+        while silent < TURNS * GIVEN_UP:
+            await asyncio.sleep(self._patience / TURNS)
+            if received != self._link.received:
+                received, silent = self._link.received, 0
+                self._goes_on()
+                continue
+            silent += 1
+            if silent == TURNS:
+                self._is_silent = True
+                self._model.lost(f"no answer for {self._ping_seconds + self._patience:.0f} s")
+        raise TimeoutError
+
+    def _goes_on(self) -> None:
+        """Go on with the connection that was silent; what was wanted meanwhile is asked for now."""
+        if self._is_silent:
+            self._is_silent = False
+            self._model.goes_on()
+            self._due.set()

@@ -59,6 +59,11 @@ class SessionLink:
             raise ConnectionFailed(str(refused)) from refused
         return answer
 
+    @property
+    def received(self) -> int:
+        """How many bytes have come over the present connection."""
+        return 0 if self._session is None else self._session.received
+
     def reset(self) -> None:
         """Give the present connection up, for it is dead; a new one is made at once."""
         self._dead.set()

@@ -160,6 +160,11 @@ class RecordingLink:
         self._recorder.asked(op, fields)
         return await self._link.request(op, **fields)
 
+    @property
+    def received(self) -> int:
+        """How many bytes have come over the present connection."""
+        return self._link.received
+
     def reset(self) -> None:
         """Give the present connection up."""
         self._link.reset()

@@ -139,6 +139,11 @@ class Player:
             return self._watch(fields)
         raise error_for(problem_named("forbidden", "this is a recording: nothing can be asked or changed in it"))
 
+    @property
+    def received(self) -> int:
+        """Nothing comes over a network."""
+        return 0
+
     def reset(self) -> None:
         """A recording has no connection to give up."""
 

@@ -149,6 +149,12 @@ class Model:
         self._beats.break_off()
         self.changed(Dirty.ALL)
 
+    def goes_on(self) -> None:
+        """The connection that was told as gone stands after all: nothing of what came over it was lost."""
+        self.link.state, self.link.detail = "live", ""
+        self.link.last_alive = self.clock.steady()
+        self.changed(Dirty.ALL)
+
     def apply(self, push: Push) -> None:
         """Take a snapshot, a delta or events; pushes of other kinds and of other subscriptions change nothing."""
         if push["push"] in {"events", "reload"}:
