@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 from treadle.wire.frames import EventType, Push, Topic
+from treadle.wire.runs import Report
 from treadle.wire.status import TERMINAL
 from treadle.wire.tasks import TaskEvent
 
@@ -12,11 +13,11 @@ DOCS = Path(__file__).parents[2] / "docs"
 PROTOCOL = (DOCS / "protocol.md").read_text()
 
 
-def of_table(head: str) -> set[str]:
-    """Return the names in the first column of each table whose head begins so."""
+def of_table(head: str, column: int = 0) -> set[str]:
+    """Return the names in a column, the first unless it is said, of each table whose head begins so."""
     tables = re.findall(rf"^\| {re.escape(head)} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", PROTOCOL, re.MULTILINE)
     assert tables, f"there is no table of {head}"
-    return {name for table in tables for row in table.splitlines() for name in re.findall(r"`([^`]+)`", cells(row)[0])}
+    return {name for table in tables for row in table.splitlines() for name in re.findall(r"`([^`]+)`", cells(row)[column])}
 
 
 def cells(row: str) -> list[str]:
@@ -40,6 +41,13 @@ def test_each_topic_that_can_be_watched_is_described() -> None:
 
 def test_each_kind_of_what_happened_to_a_task_is_described() -> None:
     assert of_table("kind") == set(get_args(TaskEvent.model_fields["kind"].annotation))
+
+
+def test_each_kind_of_report_is_described_with_fields_that_it_may_have() -> None:
+    fields = Report.model_fields
+
+    assert of_table("report") == set(get_args(fields["kind"].annotation))
+    assert of_table("report", 1) == fields.keys() - {"kind", "task_id", "run_id"}
 
 
 def test_each_event_that_a_webhook_is_sent_is_described() -> None:
