@@ -9,13 +9,14 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.waiting import SECONDS
 from treadle_tui.guard import RESTORE
 
 SCREEN = b"\x1b[?1049h"
@@ -67,43 +68,38 @@ class Terminal:
 
     def until(self, wanted: bytes) -> None:
         """Read until something was written."""
-        ends = time.monotonic() + 40
-        while wanted not in self.seen:
-            assert time.monotonic() < ends, self.seen[-2000:]
-            self._read(0.2)
+        self._until(lambda: wanted in self.seen)
 
     def until_stopped(self, process: psutil.Process) -> None:
         """Read until a process is stopped."""
-        ends = time.monotonic() + 20
-        while process.status() != psutil.STATUS_STOPPED:
-            assert time.monotonic() < ends, self.seen[-2000:]
-            self._read(0.05)
+        self._until(lambda: process.status() == psutil.STATUS_STOPPED)
 
     def until_it_has_threads(self, process: psutil.Process, number: int) -> None:
         """Read until a process has so many threads."""
-        ends = time.monotonic() + 20
-        while (found := process.num_threads()) != number:
-            assert time.monotonic() < ends, f"{found} threads, not {number}"
-            self._read(0.05)
+        self._until(lambda: process.num_threads() == number)
 
     def until_gone(self, process: psutil.Process) -> None:
         """Read until a process that is not ours to wait for has ended."""
-        ends = time.monotonic() + 20
-        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-            assert time.monotonic() < ends, self.seen[-2000:]
-            self._read(0.05)
-        while self._read(0.1):
-            pass
+        with suppress(psutil.NoSuchProcess):
+            self._until(lambda: process.status() == psutil.STATUS_ZOMBIE)
+        self._read_all()
 
     def ended(self) -> int:
         """Read until the process has ended; return its code, or the signal's number below zero."""
-        ends = time.monotonic() + 20
-        while self.process.poll() is None:
+        self._until(lambda: self.process.poll() is not None)
+        return self.process.returncode
+
+    def _until(self, shows: Callable[[], bool]) -> None:
+        """Read until it shows, and what is there to be read then."""
+        ends = time.monotonic() + SECONDS
+        while not shows():
             assert time.monotonic() < ends, self.seen[-2000:]
             self._read(0.05)
-        while self._read(0.1):
+        self._read_all()
+
+    def _read_all(self) -> None:
+        while self._read(0):
             pass
-        return self.process.returncode
 
     def _read(self, seconds: float) -> bytes:
         ready, _, _ = select.select([self.parent], [], [], seconds)
@@ -135,8 +131,8 @@ class Terminal:
 
 @contextmanager
 def opened(home: Path, *, has_jobs: bool = False) -> Iterator[Terminal]:
-    """`treadle watch` on a port where nobody answers."""
-    command = "from treadle.cli import main; main()"
+    """`treadle watch` on a port where nobody answers; it may take as long to end as a busy machine lets it."""
+    command = f"from treadle_tui import guard; guard.GRACE_SECONDS = {SECONDS}; from treadle.cli import main; main()"
     shown = Terminal(home, "-c", command, "watch", "--url", "http://127.0.0.1:9", has_jobs=has_jobs)
     try:
         shown.until(b"No server")
@@ -260,8 +256,8 @@ def test_a_terminal_that_is_closed_ends_the_dashboard(tmp_path: Path) -> None:
         os.close(terminal.parent)
         terminal.parent = os.open(os.devnull, os.O_RDONLY)
 
-        terminal.process.wait(20)
-        _, alive = psutil.wait_procs(processes[1:], timeout=20)
+        terminal.process.wait(SECONDS)
+        _, alive = psutil.wait_procs(processes[1:], timeout=SECONDS)
         assert alive == []
     finally:
         terminal.close()

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from tests.waiting import SECONDS
+
 STUCK = """
 import os, signal, sys, time
 from treadle_tui import guard
@@ -53,7 +55,7 @@ def stuck(request: pytest.FixtureRequest) -> Iterator[tuple["subprocess.Popen[by
         if child.is_running():
             child.kill()
         guard.kill()
-        guard.wait(10)
+        guard.wait()
         os.close(ours)
 
 
@@ -65,7 +67,7 @@ def test_told_to_end_it_is_killed_after_a_grace(
 
     guard.send_signal(number)
 
-    assert guard.wait(20) == 128 + signal.SIGKILL
+    assert guard.wait(SECONDS) == 128 + signal.SIGKILL
     assert not child.is_running()
 
 
@@ -73,7 +75,7 @@ def test_told_to_end_it_is_killed_after_a_grace(
 def test_told_to_end_as_it_begins_it_passes_that_on(stuck: tuple["subprocess.Popen[bytes]", psutil.Process]) -> None:
     guard, child = stuck
 
-    assert guard.wait(20) == 128 + signal.SIGKILL
+    assert guard.wait(SECONDS) == 128 + signal.SIGKILL
     assert not child.is_running()
 
 
@@ -82,5 +84,5 @@ def test_it_does_not_outlive_its_guard(stuck: tuple["subprocess.Popen[bytes]", p
 
     guard.kill()
 
-    _, alive = psutil.wait_procs([child], timeout=20)
+    _, alive = psutil.wait_procs([child], timeout=SECONDS)
     assert alive == []
