@@ -82,6 +82,7 @@ def test_the_end_is_kept_where_it_tells_things_apart() -> None:
 
 def test_a_name_that_is_cut_at_its_beginning_keeps_letters_and_their_marks_together() -> None:
     assert plain(fit((Span("cafe\u0301s"),), 3, keep_end=True)) == "…e\u0301s"
+    assert plain(fit((Span("cafe\u0301s"),), 2, keep_end=True)) == "…s"
     assert plain(fit((Span("日本語"), Span("x")), 4, keep_end=True)) == "…語x"
 
 
