@@ -102,12 +102,26 @@ def test_keys_are_printed_as_they_are_mapped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "is_ascii"), [("utf-8", False), ("UTF8", False), ("latin-1", True), ("ascii", True), (None, False)]
+    ("encoding", "locale", "term", "is_ascii"),
+    [
+        ("utf-8", "C.UTF-8", "xterm", False),
+        ("UTF8", "de_DE.UTF-8", "xterm", False),
+        ("utf-8", "", "vt220", False),
+        ("latin-1", "de_DE", "xterm", True),
+        ("ascii", "C", "xterm", True),
+        # As Python opens it: in UTF-8, whatever the locale.
+        ("utf-8", "C", "xterm", True),
+        ("utf-8", "POSIX", "xterm", True),
+        ("utf-8", "C.UTF-8", "linux", True),
+        (None, "C", "linux", False),
+    ],
 )
 def test_8_a_terminal_that_has_not_every_character_is_drawn_on_in_ascii(
-    encoding: str | None, *, is_ascii: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    encoding: str | None, locale: str, term: str, *, is_ascii: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TREADLE_TOKEN", "a")
+    monkeypatch.setenv("LC_ALL", locale)
+    monkeypatch.setenv("TERM", term)
     (config := tmp_path / "tui.toml").touch()
     terminal, other_end = os.openpty()
     # None: a pipe, as that of a browser's dashboard.

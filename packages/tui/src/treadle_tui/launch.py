@@ -161,10 +161,14 @@ def dashboard(options: LaunchOptions) -> "Dashboard":
 def _has_every_character() -> bool:
     """Whether what is drawn on has all of Unicode: a terminal of another encoding would stay blank.
 
-    A browser has it, whatever the encoding of the pipe to the process that serves it.
+    A browser has it, whatever the encoding of the pipe to the process that serves it; the console of Linux has no more
+    than the 512 characters of its font. Python writes UTF-8 also where the user has said that ASCII is all there is.
     """
     out = sys.__stdout__
-    return out is None or not out.isatty() or codecs.lookup(out.encoding).name.startswith("utf")
+    if out is None or not out.isatty():
+        return True
+    told_otherwise = os.environ.get("LC_ALL") in {"C", "POSIX"} or os.environ.get("TERM") == "linux"
+    return not told_otherwise and codecs.lookup(out.encoding).name.startswith("utf")
 
 
 def arguments(options: LaunchOptions) -> list[str]:
