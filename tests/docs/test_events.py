@@ -17,7 +17,9 @@ def of_table(head: str, column: int = 0) -> set[str]:
     """Return the names in a column, the first unless it is said, of each table whose head begins so."""
     tables = re.findall(rf"^\| {re.escape(head)} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", PROTOCOL, re.MULTILINE)
     assert tables, f"there is no table of {head}"
-    return {name for table in tables for row in table.splitlines() for name in re.findall(r"`([^`]+)`", cells(row)[column])}
+    return {
+        name for table in tables for row in table.splitlines() for name in re.findall(r"`([^`]+)`", cells(row)[column])
+    }
 
 
 def cells(row: str) -> list[str]:
