@@ -1,6 +1,7 @@
 """Sweeper, promoter and scheduler run on one of several servers, and go on at another when that one dies (G11)."""
 
 import asyncio
+import signal
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -308,9 +309,11 @@ def _leads_by_http(server: ServerProcess) -> bool:
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize("is_killed", [True, False], ids=["kill -9", "stop"])
 async def test_another_server_leads_within_ten_seconds_of_the_leaders_kill_9_g11(
-    tmp_path: Path, postgres_database: str
+    tmp_path: Path, postgres_database: str, *, is_killed: bool
 ) -> None:
+    """One that was stopped, as a container that is paused, held the lock for as long as it stood still."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     with (
@@ -322,8 +325,13 @@ async def test_another_server_leads_within_ten_seconds_of_the_leaders_kill_9_g11
         [leader] = [server for server in servers if _leads_by_http(server)]
         [other] = [server for server in servers if server is not leader]
 
-        leader.kill()
+        leader.kill() if is_killed else leader.signal(signal.SIGSTOP)
         killed = time.monotonic()
-        await until(lambda: _leads_by_http(other))
+        try:
+            await until(lambda: _leads_by_http(other))
+        finally:
+            if not is_killed:
+                leader.signal(signal.SIGCONT)
 
         assert time.monotonic() - killed < TAKEN_OVER
+        await until(lambda: is_killed or not _leads_by_http(leader))

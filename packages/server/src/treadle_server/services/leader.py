@@ -1,7 +1,7 @@
 """The leader: of several servers on one PostgreSQL the one whose services sweep, promote and schedule (G11).
 
 It holds a lock of its session. The database ends the session, and with it the lock, when the leader is killed, and
-within six seconds when its machine is gone; the others ask for the lock every second.
+within six seconds when its machine is gone or it stands still; the others ask for the lock every second.
 """
 
 import asyncio
@@ -19,6 +19,8 @@ outdated can do nothing of what a leader does."""
 
 EVERY = 1.0
 """Seconds between two looks: for the lock, or whether it is still held."""
+
+_ASK = f"SELECT pg_try_advisory_lock({LOCK}), set_config('idle_session_timeout', '6s', false)"
 
 
 class Leader(Service):
@@ -49,7 +51,7 @@ class Leader(Service):
     async def turn(self) -> float:
         """Ask for the lock, or whether it is still held. Raises `StoreUnavailable`."""
         async with self._connection.lent() as connection:
-            held = await connection.fetchval("SELECT 1" if self.is_leading else f"SELECT pg_try_advisory_lock({LOCK})")
+            held = await connection.fetchval("SELECT 1" if self.is_leading else _ASK)
         if held and self._connection.is_open and not self.is_leading:
             self.term += 1
             self._leads.set()

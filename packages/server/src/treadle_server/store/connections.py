@@ -181,7 +181,7 @@ that stands still in the middle of a transaction keeps others waiting for ten se
 
 KEPT_OPEN = {"idle_session_timeout": "0"}
 """Whatever the role's is: connections rest until they are needed, and to close one meanwhile has what just begins on it
-fail. The one that holds the leader's lock must not end at all."""
+fail. The one that holds the leader's lock has a bound of its own (`services/leader.py`)."""
 
 _POOLED = {
     "statement_cache_size": 0,
