@@ -80,10 +80,15 @@ def test_ctrl_c_tells_which_task_goes_on_that_was_waited_for(
     assert err == f"task {task_id} had not ended; it goes on\n"
 
 
-def test_a_command_that_is_interrupted_while_it_is_loaded_says_nothing(environment: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("module", "name"), [("treadle.standard_files", "open_what_is_closed"), ("treadle.variables", "untold")]
+)
+def test_a_command_that_is_interrupted_while_it_is_loaded_says_nothing(
+    environment: dict[str, str], module: str, name: str
+) -> None:
+    """Behind the first of these click said "Aborted!", and the exit code was 1."""
     interrupted = (
-        "import os, signal, treadle.standard_files as first;"
-        "first.open_what_is_closed = lambda: os.kill(os.getpid(), signal.SIGINT);"
+        f"import os, signal, {module} as loaded;loaded.{name} = lambda *_: signal.raise_signal(signal.SIGINT);"
     )
 
     done = subprocess.run(

@@ -77,14 +77,17 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 @contextmanager
-def _while_it_is_read() -> Iterator[None]:
-    """End the command quietly, as by SIGPIPE, when nobody reads its output any more: `treadle tasks | head -1`.
+def _ending_quietly() -> Iterator[None]:
+    """End the command quietly when Ctrl-C stops it, and when nobody reads it any more: `treadle tasks | head -1`.
 
     What can't be written for another reason, such as a full disk, is told in one sentence.
     """
     try:
         with _out_of_groups():
             yield
+    except KeyboardInterrupt:
+        # Of which click would say "Aborted!", as if that were said of what the command was about.
+        raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
         _close_what_is_not_read()
     except OSError as error:
@@ -165,7 +168,7 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
-    @_while_it_is_read()
+    @_ending_quietly()
     def invoke(self, ctx: click.Context) -> Any:
         """Run the sub-command; an error of the SDK or the server becomes one sentence and exit code 1.
 
@@ -184,20 +187,17 @@ class LazyGroup(click.Group):
             raise click.UsageError(clean_lines(str(error))) from error
         except TreadleError as error:
             raise click.ClickException(clean_lines(str(error))) from error
-        except KeyboardInterrupt:
-            # Of which click would say "Aborted!", as if that were said of what the command was about.
-            raise SystemExit(INTERRUPTED) from None
         except click.ClickException as error:
             # Whoever's words these are, click prints them as they are. The attribute is final to type checkers.
             vars(error)["message"] = clean_lines(error.message)
             raise
 
-    @_while_it_is_read()
+    @_ending_quietly()
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line: of what is not read, click shows an error here."""
         return super().main(*args, **extra)
 
-    @_while_it_is_read()
+    @_ending_quietly()
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Read the command line, and print help."""
         return super().make_context(*args, **extra)
