@@ -231,6 +231,11 @@ def test_the_doctor_finds_everything_well_or_says_what_is_not(
                 ["worker", "examples.hello", "--group"],
                 ["worker", "examples.hello", "--pool"],
                 ["watch", "--json", "--room"],
+                ["watch", "--replay"],
+                ["artifacts", "0190", "--download"],
+                ["bench", "--json"],
+                ["bench", "--svg"],
+                ["demo", "--keep"],
             )
         ),
         (["pause", "--queue", ""], 1, "Error: '': Validation error"),

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treadle.cli.texts import NAME, GivenPath
+
 if TYPE_CHECKING:
     from treadle_bench.runner import BenchOptions, Report
 
-_file = click.Path(dir_okay=False, path_type=Path)
+_file = GivenPath(dir_okay=False, path_type=Path)
 _directory = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
@@ -26,7 +28,9 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--rate", type=click.IntRange(1), default=500, show_default=True, help="The soak's tasks a second.")
 @click.option("--against", type=_directory, help="Run the *_peer.py of a directory in turn, and print the ratios.")
 @click.option("--dir", "scratch", type=_directory, help="Where databases are made; left out, not in memory.")
-@click.option("--json", "json_to", metavar="FILE", help="Write the report as JSON; - prints it, and nothing else.")
+@click.option(
+    "--json", "json_to", type=NAME, metavar="FILE", help="Write the report as JSON; - prints it, and nothing else."
+)
 @click.option("--from", "earlier", type=_file, help="Measure nothing: show the JSON of an earlier run.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option("--svg", type=_file, help="Draw the curves, and the soak over time.")

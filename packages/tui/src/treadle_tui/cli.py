@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.texts import NAME
+from treadle.cli.texts import NAME, GivenPath
 from treadle_tui.core.setup.theme_names import THEMES
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ WEB_PORT = 7421
 @click.option("--read-only", is_flag=True, help="Only look: no key changes anything.")
 @click.option("--context", type=NAME, help="A server by its name in the configuration file.")
 @click.option("--contexts", is_flag=True, help="List the configuration file's servers.")
-@click.option("--config", type=click.Path(path_type=Path), help="The configuration file; TREADLE_TUI_CONFIG.")
+@click.option("--config", type=GivenPath(path_type=Path), help="The configuration file; TREADLE_TUI_CONFIG.")
 @click.option(
     "--theme",
     type=click.Choice(THEMES),
@@ -31,8 +31,8 @@ WEB_PORT = 7421
 )
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print each change as a line of JSON instead.")
-@click.option("--record", type=click.Path(path_type=Path), metavar="FILE", help="Write what is seen to a file.")
-@click.option("--replay", type=click.Path(path_type=Path), metavar="FILE", help="Show a recording; no server needed.")
+@click.option("--record", type=GivenPath(path_type=Path), metavar="FILE", help="Write what is seen to a file.")
+@click.option("--replay", type=GivenPath(path_type=Path), metavar="FILE", help="Show a recording; no server needed.")
 @click.option(
     "--speed", type=click.FloatRange(0.1, 100), default=1.0, show_default=True, help="With --replay: how fast."
 )

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from treadle.cli.texts import GivenPath
+
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(exists=True, path_type=Path))
@@ -12,7 +14,7 @@ import click
 )
 @click.option("--workers", type=click.IntRange(min=1, max=64), default=2, show_default=True, help="Worker processes.")
 @click.option(
-    "--keep", type=click.Path(file_okay=False, path_type=Path), help="Keep the database and logs in this directory."
+    "--keep", type=GivenPath(file_okay=False, path_type=Path), help="Keep the database and logs in this directory."
 )
 @click.option("--plain", is_flag=True, help="Print progress; don't open the dashboard.")
 @click.option("--json", "as_json", is_flag=True, help="Print nothing but the summary, as JSON.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from treadle.cli.show import age, as_json, ask, print_json, print_table, say, writing
+from treadle.cli.texts import GivenPath
 from treadle.cli.which import full_id
 from treadle.errors import ArtifactNotFound
 from treadle.wire.amounts import in_bytes
@@ -32,7 +33,7 @@ class _NotSaved(Exception):
     "--download",
     "directory",
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=GivenPath(file_okay=False, path_type=Path),
     help="Save them in this directory; of several runs' artifacts of one name the last run's.",
 )
 @as_json

@@ -1,4 +1,7 @@
-"""Arguments that are texts: a shell passes on any bytes, and what is no UTF-8 is nobody's name or value."""
+"""Arguments that are texts: a shell passes on any bytes, and what is no UTF-8 is nobody's name or value.
+
+An empty one is a variable of a shell's that is not set, and no name and no path.
+"""
 
 import os
 from typing import Any
@@ -27,9 +30,21 @@ class _Name(_Text):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         name = super().convert(value, param, ctx)
         if not name:
-            self.fail("it is empty: give one, or leave it out", param, ctx)
+            self.fail(_EMPTY, param, ctx)
         return name
 
+
+class GivenPath(click.Path):
+    """A path, which would be the current directory if it were empty."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; fail for an empty one."""
+        if value == "":
+            self.fail(_EMPTY, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+_EMPTY = "it is empty: give one, or leave it out"
 
 _TEXT = _Text()
 
