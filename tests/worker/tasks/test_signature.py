@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum, IntFlag
+from enum import Enum, IntEnum, IntFlag, StrEnum
 from itertools import count
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -17,6 +17,15 @@ from treadle import Context, Flow, Options, errors, task
 class Right(IntFlag):
     READ = 1
     WRITE = 2
+
+
+class Rank(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Name(StrEnum):
+    ANN = "ann"
 
 
 class Forbidding(BaseModel):
@@ -51,6 +60,10 @@ Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
         (Right, Right.READ | Right.WRITE, 3, Right.READ | Right.WRITE),
         (Forbidding, Forbidding(n=1), {"n": 1}, Forbidding(n=1)),
         (Json[list[int]], "[1, 2]", "[1,2]", [1, 2]),
+        (Annotated[int, {"unit": "m"}], 1, 1, 1),
+        (list[Annotated[int, ["in metres"]]], [1], [1], [1]),
+        (dict[Rank, str], {Rank.LOW: "a"}, {"1": "a"}, {Rank.LOW: "a"}),
+        (dict[Name, str], {Name.ANN: "a"}, {"ann": "a"}, {Name.ANN: "a"}),
     ],
     ids=[
         "a default that is made anew",
@@ -58,6 +71,10 @@ Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
         "flags together",
         "a model with a computed field",
         "JSON in a text",
+        "a type with a dict beside it",
+        "in a list, with a list beside it",
+        "keys that are numbers with names",
+        "keys that are texts with names",
     ],
 )
 def test_what_is_written_fits_the_schema_and_is_read_again(
@@ -66,13 +83,14 @@ def test_what_is_written_fits_the_schema_and_is_read_again(
     """T2."""
 
     @task
-    def takes(value: annotation) -> None: ...
+    def takes(value: annotation) -> annotation: ...
 
     payload = takes.bind(given).payload
 
     assert payload == {"value": written}
     jsonschema_rs.validator_for(takes.signature.schema).validate(payload)
     assert takes.signature.arguments(payload) == {"value": read}
+    assert takes.signature.returns.read(written) == read
 
 
 @dataclass

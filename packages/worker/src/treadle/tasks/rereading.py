@@ -36,7 +36,8 @@ def is_sure(annotation: Any) -> bool:
         return all(part is ... or is_sure(part) for part in inner)
     if origin is dict:
         return inner[0] is str and is_sure(inner[1])
-    return isinstance(annotation, Hashable) and annotation in _SURE
+    # What is written beside a type with `Annotated`, such as a dict, may have no hash, and the type has none then.
+    return origin is None and isinstance(annotation, Hashable) and annotation in _SURE
 
 
 def _names_bytes(annotation: Any) -> bool:

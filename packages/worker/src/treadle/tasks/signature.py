@@ -1,6 +1,5 @@
 """A function's signature as a pydantic model: what its payload looks like, and how it becomes arguments again."""
 
-import enum
 import inspect
 import sys
 import types
@@ -8,22 +7,16 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    create_model,
-)
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
-from pydantic_core import core_schema, to_json, to_jsonable_python
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import to_json
 
 from treadle.errors import BadValue, DefinitionError, InvalidArguments
+from treadle.tasks.payload_schema import described, schema_of
 from treadle.tasks.rereading import bytes_in, is_sure, secret_of, takes_both
 from treadle.tasks.returned import Returned
 from treadle.values import asked, brief, named, plain, said_by
 from treadle.wire.options import OPTIONS
-from treadle.wire.values import MOST_LEVELS, fault, is_kept
+from treadle.wire.values import MOST_LEVELS, fault
 
 _CONTEXT = "treadle.tasks.context.Context"
 _CONTEXT_SPELLINGS = frozenset({"Context", "treadle.Context", "context.Context", _CONTEXT})
@@ -38,23 +31,6 @@ class StandIn:
     """What stands for a result that is to come, where a flow takes it: as an argument, or in one that is a list."""
 
     __slots__ = ()
-
-
-class _Schema(GenerateJsonSchema):
-    """Describes what the model reads: a default that is no JSON is left out without a warning, flags are combined."""
-
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012 - as pydantic declares it
-        "skipped-choice",
-        "non-serializable-default",
-    }
-
-    def enum_schema(self, schema: core_schema.EnumSchema) -> dict[str, Any]:
-        """Describe an enum; flags are combined, and pydantic lists only the single ones."""
-        described = super().enum_schema(schema)
-        if issubclass(schema["cls"], enum.Flag):
-            described.pop("enum", None)
-            described.pop("const", None)
-        return described
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
@@ -113,11 +89,8 @@ class Signature:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of the payload; the function's own name is no part of it, so that it may be renamed."""
-        schema = self.model.model_json_schema(by_alias=True, schema_generator=_Schema)
-        schema.pop("title", None)
-        kept: dict[str, Any] = _with_kept_defaults(schema)
-        return kept
+        """The JSON Schema of the payload."""
+        return schema_of(self.model)
 
     @property
     def returns(self) -> Returned:
@@ -289,7 +262,7 @@ class Signature:
         fields: dict[str, Any] = {}
         try:
             fields = self._fields(without)
-            return _described(self.function.__name__, config, fields)
+            return described(self.function.__name__, config, fields)
         except DefinitionError:
             raise
         except Exception as error:
@@ -301,7 +274,7 @@ class Signature:
         """Give the arguments that can't be described even alone."""
         for field, said in fields.items():
             try:
-                _described(self.function.__name__, config, {field: said})
+                described(self.function.__name__, config, {field: said})
             except Exception:  # noqa: BLE001 - as when all of them were
                 yield self.names[int(field[1:])]
 
@@ -315,7 +288,7 @@ class Signature:
             kind = self._resolve(parameter.annotation)
             if any(map(_is_the_context, typing.get_args(kind))):
                 raise DefinitionError(f"{self.name}: {parameter.name} is a Context within {kind}: write Context alone")
-            if typing.ClassVar in {kind, typing.get_origin(kind)}:
+            if kind is typing.ClassVar or typing.get_origin(kind) is typing.ClassVar:
                 raise DefinitionError(f"{self.name}: {parameter.name} is a ClassVar, which no argument is")
             annotation: Any = typing.Annotated[kind, Field(alias=parameter.name)]
             default = ... if parameter.default is parameter.empty else parameter.default
@@ -336,13 +309,6 @@ def _written(annotation: Any) -> Any:
 
 def _is_the_context(annotation: Any) -> bool:
     return f"{getattr(annotation, '__module__', '')}.{getattr(annotation, '__qualname__', '')}" == _CONTEXT
-
-
-def _described(name: str, config: ConfigDict, fields: Mapping[str, Any]) -> type[BaseModel]:
-    """Return a model whose schema can be written. Raises whatever pydantic and the types do."""
-    model: type[BaseModel] = create_model(name, __config__=config, **fields)
-    model.model_json_schema(by_alias=True, schema_generator=_Schema)
-    return model
 
 
 def _places_of(error: ValidationError) -> str:
@@ -380,18 +346,3 @@ def _bad_value(model: BaseModel, error: Exception) -> object:
     except BadValue as found:
         return found
     return said_by(error)
-
-
-def _with_kept_defaults(schema: Any) -> Any:
-    """Return a schema without defaults that can't be kept; the function has them anyway. An infinity becomes null."""
-    if isinstance(schema, list):
-        return [_with_kept_defaults(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    parts = {name: _with_kept_defaults(part) for name, part in schema.items()}
-    # A property may be called default, too; its schema can be kept.
-    if "default" in parts and not is_kept(parts["default"]):
-        finite = to_jsonable_python(parts.pop("default"), inf_nan_mode="null")
-        if is_kept(finite):
-            parts["default"] = finite
-    return parts
