@@ -60,6 +60,21 @@ async def test_8_after_a_size_that_was_too_small_the_keys_work_where_they_did(
         assert stage.highlighted() != begun
 
 
+async def test_8_after_sizes_that_were_too_small_for_a_dialog_s_screen_the_keys_work_where_they_did(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock, size=(80, 24)) as stage:
+        await stage.press("2", "c")
+        for size in ((40, 10), (60, 15), (30, 8)):
+            await stage.pilot.resize_terminal(*size)
+            await stage.settle()
+        await stage.press("escape")
+        await stage.pilot.resize_terminal(80, 24)
+        await stage.settle()
+
+        assert "space mark" in stage.lines()[-1]
+
+
 @pytest.mark.parametrize(
     ("name", "lines"),
     [

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.events import DescendantFocus
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -34,7 +35,8 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
     """A screen that reads the model when told what is dirty, and turns actions into requests."""
 
     BINDINGS = bindings("everywhere")
-    AUTO_FOCUS = None
+    AUTO_FOCUS = ""
+    """None: a screen that comes back has the focus where it was, and not in its first pane."""
     WATCHES: ClassVar[Dirty] = Dirty.ALL
     """The parts of the model that this screen shows."""
 
@@ -100,7 +102,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
     def on_screen_resume(self) -> None:
         """Draw everything: while another screen was in front nothing was drawn here, and what stands here is old."""
         self.show(Dirty.ALL)
-        self.call_after_refresh(self.show, Dirty.ALL)
+        self.call_after_refresh(self._fit)
 
     def on_mount(self) -> None:
         """Draw for the first time, for what this screen is made of is there now, and has its colours."""
@@ -142,9 +144,9 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         """Return whether the key does anything for what is highlighted now: else the last line does not name it."""
         return True
 
-    def on_descendant_focus(self) -> None:
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
         """Other keys work in another pane."""
-        self._last_focused = self.focused
+        self._last_focused = event.widget
         self.show_keys()
 
     def _show_frame(self) -> None:
