@@ -99,7 +99,8 @@ class Dashboard(App[None]):
         app_state.context, app_state.production = connection.context, connection.production
         app_state.player, app_state.recorder = connection.player, connection.recorder
         self.model, self.feed = model, feed
-        feed.asks_access = connection.player is None
+        model.is_recorded = connection.player is not None
+        feed.asks_access = not model.is_recorded
         self._ctx = ScreenContext(
             model=model,
             feed=feed,

@@ -51,6 +51,15 @@ async def advance(stage: Stage, server: MockServer, job: dict[str, object], seco
         server.push_topic("counts")
 
 
+@pytest.fixture
+def cut_short(recording: Path) -> Path:
+    """Its beginning: the queues were asked for, and the dashboard was left before they came."""
+    lines = recording.read_text().splitlines()
+    end = next(number for number, line in enumerate(lines) if '"ask"' in line and '"topic":"jobs"' in line)
+    recording.write_text("".join(f"{line}\n" for line in lines[: end + 1]))
+    return recording
+
+
 @asynccontextmanager
 async def shown(path: Path, clock: FrozenClock) -> AsyncIterator[tuple[Player, Stage]]:
     """The dashboard on a recording."""
@@ -292,3 +301,15 @@ def test_the_command_shows_a_recording_without_a_server(tmp_path: Path, clock: F
     assert (connection.server_name, connection.read_only, connection.player is connection.clock) == ("prod", True, True)
     assert connection.player is not None
     assert connection.player.speed == 4.0
+
+
+async def test_a_recording_that_ends_before_anything_was_told_says_so(cut_short: Path, clock: FrozenClock) -> None:
+    async with shown(cut_short, clock) as (player, stage):
+        for _ in range(2):
+            text = stage.text()
+            assert "The recording has nothing of it up to here." in text
+            assert "Waiting for the server." not in text
+            assert "No queue yet" not in text
+            # Once more from its end, where the queues are known to have been asked for.
+            player.seek(player.recording.seconds)
+            await stage.settle()

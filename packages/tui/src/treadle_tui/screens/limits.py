@@ -29,7 +29,7 @@ class Limits(ListScreen[LimitRow]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return none_of("limits", self.ctx.model.limits, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
+        return none_of(self.ctx.model, "limits", self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def on_mount(self) -> None:
         """Watch them."""

@@ -24,7 +24,7 @@ class Schedules(ListScreen[ScheduleRow]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return none_of("schedules", self.ctx.model.schedules, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
+        return none_of(self.ctx.model, "schedules", self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def update_rows(self) -> None:
         """Show the schedules that the filter means."""

@@ -24,7 +24,7 @@ class Targets(ListScreen[TargetRow]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        return none_of("targets", self.ctx.model.targets, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
+        return none_of(self.ctx.model, "targets", self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def update_rows(self) -> None:
         """Show the targets that the filter means."""

@@ -117,6 +117,8 @@ class _Kept:
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     total: int = 0
     capped: bool = False
+    is_told: bool = False
+    """Whether anything of it has come: of what was asked for and not answered nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +185,8 @@ class Past:
         if ask["op"] == "watch":
             # Until its snapshot comes the topic keeps what the one before it showed, as it did on the screen.
             self._subs[ask["topic"]] = ask["sub"]
-            kept = self._topics.get(ask["topic"])
-            self._topics[ask["topic"]] = _Kept(ask, kept.rows if kept else {}, kept.total if kept else 0)
+            kept = self._topics.get(ask["topic"]) or _Kept(ask)
+            self._topics[ask["topic"]] = _Kept(ask, kept.rows, kept.total, is_told=kept.is_told)
 
     def _push(self, push: Mapping[str, Any]) -> str | None:
         topic = str(push["topic"])
@@ -201,6 +203,7 @@ class Past:
                 kept.rows.pop(gone, None)
             if (order := push.get("order")) is not None:
                 kept.rows = {name: kept.rows[name] for name in order if name in kept.rows}
+        kept.is_told = True
         kept.total = int(push.get("total", len(kept.rows)))
         kept.capped = bool(push.get("total_is_capped", False))
         self._remember(topic, rows)
@@ -217,16 +220,16 @@ class Past:
         elif topic == "task":
             self._details.update(rows)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was watched yet."""
-        return not self._topics
+    def awaits(self, topic: str) -> bool:
+        """Whether a topic is still to be told of: nothing was watched yet, or this was and there is no answer."""
+        kept = self._topics.get(topic)
+        return not self._topics or (kept is not None and not kept.is_told)
 
     def view(self, fields: Mapping[str, Any]) -> "View | None":
         """Return what a `watch` shows; None when the recording has nothing of it until this moment."""
         topic = str(fields["topic"])
         kept = self._topics.get(topic)
-        if kept is None:
+        if kept is None or not kept.is_told:
             return None
         rows, total, capped = list(kept.rows.values()), kept.total, kept.capped
         if topic == "task":

@@ -111,6 +111,8 @@ class Model:
         self.failures = Table[FailureGroup]("failures", key="id", read=partial(_failure, self.sealer))
         self.logs = Table[LogRow]("logs", key="id", read=partial(log_row, self.sealer))
         self.events = EventLog(self.sealer)
+        self.is_recorded = False
+        """Whether it is told by a recording, and by no server that could tell more."""
         self.span: ChartSpan = USUAL
         """Over how long the charts go."""
         self._dirty = Dirty.ALL

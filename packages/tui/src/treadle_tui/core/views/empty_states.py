@@ -23,16 +23,18 @@ def _type(text: str) -> Spans:
     return (Span("     $ ", "faint"), Span(text, "accent"))
 
 
-WAITING = "Waiting for the server."
-
-
-def _unseen(rows: str, source: Table[Any] | EventLog, *, shows: str = "shows") -> list[Spans]:
+def _unseen(model: Model, rows: str, source: Table[Any] | EventLog, *, shows: str = "shows") -> list[Spans]:
     """Return why no row is shown although there may be some; nothing where there is none."""
     if source.refusal is not None:
         return [_say(f"The server {shows} no {rows}: {clean(source.refusal)}")]
     if not source.ready:
-        return [_say(WAITING)]
+        return [_say(_untold(model))]
     return []
+
+
+def _untold(model: Model) -> str:
+    """Return why nothing is known: of a recorded moment nobody will tell more."""
+    return "The recording has nothing of it up to here." if model.is_recorded else "Waiting for the server."
 
 
 def _unmatched(row: str, filter_text: str, glyphs: Glyphs, keymap: Keymap, *, every: str = "all") -> list[Spans]:
@@ -47,7 +49,7 @@ def _unmatched(row: str, filter_text: str, glyphs: Glyphs, keymap: Keymap, *, ev
 
 def no_queues(model: Model) -> list[Spans]:
     """Return the words for when no job is registered."""
-    return _unseen("queues", model.jobs) or [
+    return _unseen(model, "queues", model.jobs) or [
         _say("No queue yet. See one at work, or start your own worker:"),
         _type("treadle demo"),
         _type("treadle worker my_module"),
@@ -56,7 +58,7 @@ def no_queues(model: Model) -> list[Spans]:
 
 def coming(model: Model) -> str:
     """Return what there is to wait for where rows were asked for: without a server nothing is under way."""
-    return "Loading." if model.link.live else WAITING
+    return "Loading." if model.link.live and not model.is_recorded else _untold(model)
 
 
 def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
@@ -104,7 +106,7 @@ def no_flow(model: Model, refusal: str | None, keymap: Keymap) -> list[Spans]:
 
 def no_workers(model: Model) -> list[Spans]:
     """Return the words for when no worker is registered."""
-    return _unseen("workers", model.workers) or [
+    return _unseen(model, "workers", model.workers) or [
         _say("No worker. Start one:"),
         _type("treadle worker my_module --concurrency 8"),
     ]
@@ -127,17 +129,17 @@ HINTS: Mapping[str, tuple[str, str]] = {
 """What is so where there are none of these, and what to type next."""
 
 
-def none_of(rows: str, source: Table[Any], filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
+def none_of(model: Model, rows: str, filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
     """Return the words for when there are none of what `HINTS` has something for."""
     said, typed = HINTS[rows]
     unmatched = _unmatched(rows.removesuffix("s"), filter_text, glyphs, keymap)
-    return _unseen(rows, source) or unmatched or [_say(said), _type(typed)]
+    return _unseen(model, rows, getattr(model, rows)) or unmatched or [_say(said), _type(typed)]
 
 
 def no_failures(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
     """Return the words for when nothing has failed."""
     return (
-        _unseen("failures", model.failures)
+        _unseen(model, "failures", model.failures)
         or _unmatched("failure", filter_text, glyphs, keymap)
         or [
             _say(f"{glyphs.task[Status.COMPLETED]} Nothing has failed."),
@@ -151,7 +153,7 @@ def no_alerts(model: Model, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
     if not model.link.live:
         return [_say("Not known without a connection.")]
     if not model.is_told:
-        return [_say(WAITING)]
+        return [_say(_untold(model))]
     return [
         _say(f"{glyphs.task[Status.COMPLETED]} Nothing needs you."),
         _say("Starved queues, failures, late and lost workers, held targets, late schedules, stuck tasks: here."),
@@ -162,7 +164,7 @@ def no_alerts(model: Model, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
 def no_events(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
     """Return the words for when no event has come."""
     return (
-        _unseen("events", model.events, shows="tells")
+        _unseen(model, "events", model.events, shows="tells")
         or _unmatched("event", filter_text, glyphs, keymap)
         or [
             _say("Nothing has happened since you came. Let something happen:"),
