@@ -102,6 +102,22 @@ async def test_7_before_the_server_has_told_of_anything_nothing_is_said_to_be_we
         assert "Nothing needs you." in stage.text()
 
 
+@pytest.mark.parametrize("screen", ["3", "4", "5", "6", "7", "8"])
+async def test_7_before_the_server_has_told_of_a_list_it_is_not_said_to_have_nothing_in_it(
+    screen: str, server: MockServer, clock: FrozenClock
+) -> None:
+    server.gate = asyncio.Event()
+    async with staged(server, clock) as stage:
+        await stage.press(screen)
+        assert f" {screen} " in (title := line_of(stage, f"─ {screen} "))
+        assert title.split("─")[1].split()[2:] == ["?"]
+        assert "Waiting for the server." in stage.text()
+
+        server.gate.set()
+        await stage.settle()
+        assert "?" not in line_of(stage, f"─ {screen} ")
+
+
 @pytest.mark.parametrize("keys", [("down",), ("slash", *"angle", "enter")], ids=["queue", "filter"])
 async def test_7_how_many_tasks_another_queue_or_filter_has_is_not_known(
     server: MockServer, clock: FrozenClock, keys: tuple[str, ...]

@@ -11,6 +11,7 @@ from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_events
 from treadle_tui.core.views.event_columns import EVENT_COLUMNS
+from treadle_tui.core.views.status_bar import UNKNOWN
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.following import FollowingScreen
 
@@ -97,7 +98,8 @@ class Events(FollowingScreen[EventRow]):
     def set_titles(self) -> None:
         """Tell how many there are, and what has come since the list stands still."""
         events = self.ctx.model.events
-        title = [Span("6 Events", "title"), Span(f"  {len(self._shown):,}", "dim")]
+        count = f"{len(self._shown):,}" if events.ready or events.rows else UNKNOWN
+        title = [Span("6 Events", "title"), Span(f"  {count}", "dim")]
         if self.filter_text:
             title.append(Span(f" of {len(events.rows):,}", "dim"))
         waiting = events.taken - self._looked

@@ -7,7 +7,7 @@ from treadle.filters import ordered
 from treadle.wire.amounts import counted
 from treadle.wire.filters import TaskFilter
 from treadle.wire.status import WAITING, Status
-from treadle_tui.core.draw.text import Span, Spans
+from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.state.failures import FailureRow
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Verb
@@ -36,11 +36,8 @@ class Failures(ListScreen[FailureRow]):
         failed, retrying = (sum(getattr(row.item, name) for row in rows) for name in ("failed", "retrying"))
         capped = "  of the last 10,000 runs that failed" if self.ctx.model.failures.total_is_capped else ""
         groups, tasks = counted(len(rows), "group"), counted(failed, "task")
-        counts = f"  {groups}, {tasks} failed, {retrying:,} wait for another try{capped}"
-        self.grid.set_titles(
-            self.ctx.aged((Span("7 Failures", "title"), Span(counts, "dim")), "failures"),
-            (Span(self._foot(), "dim"),),
-        )
+        counts = f"{groups}, {tasks} failed, {retrying:,} wait for another try{capped}"
+        self.tell_counts(self.ctx.model.failures, "7 Failures", counts, self._foot())
 
     def _foot(self) -> str:
         retry, cancel, settle = (self.ctx.keymap.cap(name) for name in ("resume", "cancel", "resolve"))

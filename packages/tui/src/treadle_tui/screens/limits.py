@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from treadle_tui.core.draw.format import total
-from treadle_tui.core.draw.text import Span, Spans
+from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.limits import LimitRow, limit_rows
 from treadle_tui.core.state.model import Dirty
@@ -51,11 +51,8 @@ class Limits(ListScreen[LimitRow]):
         waiting_words = total(waiting, capped=any(row.waiting_is_capped for row in limits))
         is_part = bool(self.filter_text) or table.total > len(table.rows)
         of_all = f" of {total(table.total, capped=False)}" if is_part else ""
-        counts = f"  {len(limits):,}{of_all}, {full:,} full, {waiting_words} task{'' if waiting == 1 else 's'} waiting"
-        self.grid.set_titles(
-            self.ctx.aged((Span("8 Limits", "title"), Span(counts, "dim")), "limits"),
-            (Span(f"{self.ctx.keymap.cap('open')} folds the keys", "dim"),),
-        )
+        counts = f"{len(limits):,}{of_all}, {full:,} full, {waiting_words} task{'' if waiting == 1 else 's'} waiting"
+        self.tell_counts(table, "8 Limits", counts, f"{self.ctx.keymap.cap('open')} folds the keys")
 
     def copied(self) -> str | None:
         """Return the limit's name, or the key."""

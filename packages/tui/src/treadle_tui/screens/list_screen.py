@@ -15,12 +15,14 @@ from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import Column
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.state.tables import Table
 from treadle_tui.core.state.workers import WorkerRow
 from treadle_tui.core.verbs.action import Action, Verb
 from treadle_tui.core.verbs.actions import MOVES
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.pane import Pane
+from treadle_tui.core.views.status_bar import UNKNOWN
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.export import ExportRequest
@@ -102,6 +104,11 @@ class ListScreen(BaseScreen, Generic[Row]):
     def show_rows(self, rows: Sequence[Row]) -> None:
         """Give the pane its rows, in their order."""
         self.pane.rows.update([row.id for row in rows], {row.id: row for row in rows})
+
+    def tell_counts(self, table: Table[Any], title: str, counts: str, foot: str) -> None:
+        """Write what the frame says; of a table that nobody has told of yet it is not known how much is in it."""
+        upper = (Span(title, "title"), Span(f"  {UNKNOWN if table.known_at is None else counts}", "dim"))
+        self.grid.set_titles(self.ctx.aged(upper, table.topic), (Span(foot, "dim"),) if foot else ())
 
     def body(self) -> ComposeResult:
         """Yield the pane, and the line beneath it."""

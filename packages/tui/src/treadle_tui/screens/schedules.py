@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from treadle_tui.core.draw.format import total
-from treadle_tui.core.draw.text import Span, Spans
+from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.schedules import ScheduleRow
 from treadle_tui.core.verbs.executor import ScheduleVerb
@@ -35,11 +35,8 @@ class Schedules(ListScreen[ScheduleRow]):
         states = [row.state(now) for row in rows]
         table = model.schedules
         of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""
-        counts = f"  {len(rows):,}{of_all}, {states.count('paused'):,} paused, {states.count('late'):,} late"
-        self.grid.set_titles(
-            self.ctx.aged((Span("5 Schedules", "title"), Span(counts, "dim")), "schedules"),
-            (Span(f"{self.ctx.keymap.cap('open')} opens the last task", "dim"),),
-        )
+        counts = f"{len(rows):,}{of_all}, {states.count('paused'):,} paused, {states.count('late'):,} late"
+        self.tell_counts(table, "5 Schedules", counts, f"{self.ctx.keymap.cap('open')} opens the last task")
 
     def copied(self) -> str | None:
         """Return the schedule's name."""

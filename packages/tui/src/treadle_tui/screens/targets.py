@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from treadle.wire.amounts import counted
 from treadle_tui.core.draw.format import total
-from treadle_tui.core.draw.text import Span, Spans
+from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.targets import TargetRow
 from treadle_tui.core.verbs.scopes import Scope
@@ -34,11 +34,8 @@ class Targets(ListScreen[TargetRow]):
         held = sum(row.item.held for row in rows)
         waiting = sum(row.item.waiting for row in rows)
         of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""
-        counts = f"  {len(rows):,}{of_all}, {held:,} held, {counted(waiting, 'task')} waiting"
-        self.grid.set_titles(
-            self.ctx.aged((Span("4 Targets", "title"), Span(counts, "dim")), "targets"),
-            () if self.ctx.executor.only_looks else (Span("verbs act on the holder", "dim"),),
-        )
+        counts = f"{len(rows):,}{of_all}, {held:,} held, {counted(waiting, 'task')} waiting"
+        self.tell_counts(table, "4 Targets", counts, "" if self.ctx.executor.only_looks else "verbs act on the holder")
 
     def copied(self) -> str | None:
         """Return the target's name."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from treadle_tui.core.draw.text import Span, Spans
+from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.workers import WorkerRow
 from treadle_tui.core.verbs.action import Action
@@ -33,11 +33,9 @@ class Workers(ListScreen[WorkerRow]):
         ordered = sorted(rows, key=lambda row: (_SEVERITY[row.health], row.name))
         self.show_rows(ordered)
         serving = f"{sum(row.serves for row in ordered):,}" if self.ctx.model.link.live else UNKNOWN
-        counts = f"  {serving} of {len(ordered):,} serve"
-        self.grid.set_titles(
-            self.ctx.aged((Span("3 Workers", "title"), Span(counts, "dim")), "workers"),
-            (Span(f"{self.ctx.keymap.cap('open')} its tasks  {self.ctx.keymap.cap('back')} back", "dim"),),
-        )
+        counts = f"{serving} of {len(ordered):,} serve"
+        cap = self.ctx.keymap.cap
+        self.tell_counts(self.ctx.model.workers, "3 Workers", counts, f"{cap('open')} its tasks  {cap('back')} back")
 
     def offers(self, action: Action) -> bool:
         """Offer to forget a worker that is lost."""
