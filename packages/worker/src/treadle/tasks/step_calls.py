@@ -50,7 +50,7 @@ async def run(
     Raises what the function raises, `TimeoutError` in English, and `InvalidStep` for an async function in a task that
     is not.
     """
-    is_async = inspect.iscoroutinefunction(_bare(function))
+    is_async = _is_async(function)
     if in_loop:
         if is_async:
             return await _in_time(step, function(*args), timeout)
@@ -92,8 +92,8 @@ def _aside(call: Callable[[], Any], step: str, threads: "set[Future[Any]]") -> "
     def work() -> None:
         try:
             result = context.run(call)
-        except StopIteration as error:
-            # No future takes it.
+        except (StopIteration, GeneratorExit) as error:
+            # No future takes the one, and the other ends whoever awaits it, up to the worker, whoever catches it.
             future.set_exception(RuntimeError(f"step {step!r} raised {brief(error)}"))
         except BaseException as error:  # noqa: BLE001 - whatever it raised is raised where it was called
             future.set_exception(error)
@@ -125,9 +125,20 @@ def _returned(function: Callable[..., Any]) -> Returned:
         return Returned()
 
 
+def _is_async(function: Callable[..., Any]) -> bool:
+    """Return whether its call is to be awaited: an async function, behind decorators too, or an object that is one."""
+    called = _without_arguments(function)
+    return inspect.iscoroutinefunction(_bare(called)) or inspect.iscoroutinefunction(type(called).__call__)
+
+
 def _bare(function: Callable[..., Any]) -> Callable[..., Any]:
+    # A task stands for its function.
+    called = _without_arguments(function)
+    bare: Callable[..., Any] = inspect.unwrap(getattr(called, "function", called))
+    return bare
+
+
+def _without_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(function, functools.partial):
         function = function.func
-    # A task stands for its function.
-    bare: Callable[..., Any] = inspect.unwrap(getattr(function, "function", function))
-    return bare
+    return function
