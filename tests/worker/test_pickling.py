@@ -80,3 +80,11 @@ def test_a_page_of_a_blocking_client_goes_to_other_processes_by_itself(treadle_c
 
     assert [item.id for item in read] == [item.id for item in page.items] == ids[:0:-1]
     assert (read.total, read.next_cursor) == (3, page.next_cursor)
+
+
+def test_a_page_of_either_client_is_read_again_as_it_was(treadle_client: SyncClient) -> None:
+    """One of `Client` said that `Page[TaskItem]` is found nowhere."""
+    treadle_client.submit(double.bind(1))
+    page = treadle_client.run(treadle_client.client.list().page())
+
+    assert pickled(page) == page

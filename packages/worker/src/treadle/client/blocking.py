@@ -37,16 +37,8 @@ class SyncPage(Page[M]):
         made._after = lambda page: block(client, listing.after(page))  # noqa: SLF001 - its own
         return made
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # What follows comes over a connection, which no other process can have.
-        return _alone, (self.__dict__,)
-
     def __iter__(self) -> Generator[M, None, None]:  # type: ignore[override]  # as in Page
         page: Page[M] | None = self
         while page is not None:
             yield from page.items
             page = self._after(page)
-
-
-def _alone(fields: dict[str, Any]) -> Page[Any]:
-    return Page.model_construct(**fields)

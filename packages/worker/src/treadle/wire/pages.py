@@ -1,7 +1,7 @@
 """Parts of lists: how a page is asked for, and what comes with it."""
 
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from treadle.wire.fields import Model
 
@@ -28,9 +28,17 @@ class Page(Model, Generic[T]):
     """Of tasks: true when it ends before `limit`, because enough were looked through or because they are large;
     `next_cursor` goes on there."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By no name is a page of tasks found, nor what asks for those that follow: that has a connection.
+        return _alone, (self.__dict__,)
+
     # A model's own gives its fields, which nobody looks for in a list.
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
         return iter(self.items)
 
     def __len__(self) -> int:
         return len(self.items)
+
+
+def _alone(fields: dict[str, Any]) -> "Page[Any]":
+    return Page.model_construct(**fields)
