@@ -1,5 +1,7 @@
 """What is wrong of a task's options is told by the flag that they were given by, and nothing is submitted."""
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from tests.worker.cli.conftest import Command, Shop
@@ -14,6 +16,7 @@ from tests.worker.cli.conftest import Command, Shop
         (["--tag", f"a{'b' * 300}=1"], "--tag abbb"),
         (["--at", "tomorrow"], "'--at': 'tomorrow' is no time with a zone: write it as 2026-01-31T12:00:00+01:00"),
         (["--run-timeout", "-5"], "'--run-timeout': -5.0 is not in the range"),
+        (["--delay", "soon"], "'--delay': 'soon' is not a valid duration"),
     ],
 )
 def test_n4_a_wrong_option_is_told_by_its_flag(command: Command, flags: list[str], told: str) -> None:
@@ -22,6 +25,20 @@ def test_n4_a_wrong_option_is_told_by_its_flag(command: Command, flags: list[str
     assert told in command.refused("submit", "@global:tasks:none", "n=1", *flags, code=2)
 
     assert command.read("tasks") == before
+
+
+def test_what_lasts_is_given_in_seconds_or_as_filters_write_it(command: Command, shop: Shop) -> None:
+    """`--delay 10s` was `not a valid float range`."""
+    flags = ("--delay", "1h30m", "--run-timeout", "90", "--lease-seconds", "2m", "--budget", "3")
+
+    task_id = command.read("submit", shop.job, "n=1", *flags)["id"]
+
+    task = command.read("task", task_id)["task"]
+    due = datetime.fromisoformat(task["scheduled_at"]) - datetime.fromisoformat(task["created_at"])
+    assert (due, task["timeout"], task["lease_seconds"], task["budget"]) == (timedelta(minutes=90), 90, 120, 3)
+    assert "'--budget': '3s' is not a valid float range" in command.refused(
+        "submit", shop.job, "--budget", "3s", code=2
+    )
 
 
 TOO_DEEP = "[" * 65 + "]" * 65

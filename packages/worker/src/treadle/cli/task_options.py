@@ -56,6 +56,17 @@ class Duration(_Seconds):
         return seconds
 
 
+class Lasting(click.FloatRange):
+    """A length of time within bounds: a number of seconds, or a duration as filters write one."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the seconds; fail for what is none, or out of bounds."""
+        seconds = seconds_of(str(value))
+        return super().convert(value if seconds is None else seconds, param, ctx)
+
+
 def flag_of(name: str) -> str:
     """Return how an option is called on the command line, without the dashes."""
     return OPTIONS[name].flag or name.replace("_", "-")
@@ -109,7 +120,10 @@ def _bounds(metadata: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def _type(kind: Any, bounds: list[Any]) -> "click.ParamType[Any]":
-    """Return click's type: of numbers it checks what is too small, all else is checked with the whole task."""
+    """Return click's type: of numbers it checks what is too small, all else is checked with the whole task.
+
+    What may be ten years at most is a length of time.
+    """
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
     if kind is Instant:
@@ -120,7 +134,10 @@ def _type(kind: Any, bounds: list[Any]) -> "click.ParamType[Any]":
     above = next((one.gt for one in bounds if hasattr(one, "gt")), None)
     if least is not None and least < 0:
         return click.INT if kind is int else click.FLOAT
-    ranged = click.IntRange if kind is int else click.FloatRange
+    if any(getattr(one, "le", None) == TEN_YEARS for one in bounds):
+        ranged: type[click.IntRange | click.FloatRange] = Lasting
+    else:
+        ranged = click.IntRange if kind is int else click.FloatRange
     return ranged(least if above is None else above, min_open=above is not None)
 
 
@@ -209,4 +226,15 @@ def pair(argument: str, form: str) -> tuple[str, str]:
     return name, value
 
 
-__all__ = ["Duration", "each_once", "flag_of", "named", "options_of", "pair", "parsed", "task_times", "task_traits"]
+__all__ = [
+    "Duration",
+    "Lasting",
+    "each_once",
+    "flag_of",
+    "named",
+    "options_of",
+    "pair",
+    "parsed",
+    "task_times",
+    "task_traits",
+]
