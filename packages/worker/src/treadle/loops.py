@@ -1,12 +1,17 @@
 """Which event loop runs a process that is Treadle's own, uvloop where it is installed, and what signals do there."""
 
 import asyncio
+import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from treadle.standard_files import open_what_is_closed
+
+_before: dict[signal.Signals, Any] = {}
+"""What the signals did that are handled now."""
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -39,7 +44,10 @@ def ended_by(end: Callable[[], None]) -> Iterator[None]:
     this process on the spot, as if it were killed: a program has a handler of its own, or was started by nohup.
 
     Afterwards they do what they did before: uvloop leaves a handler of its own behind, at which Ctrl-C does nothing any
-    more. Outside of the main thread, which alone gets signals, nothing is handled.
+    more. So they do in a process that is forked meanwhile, as by a `multiprocessing.Pool` of a task: in its copy of the
+    loop nothing runs that would hear them, and what `Pool.terminate` waits for would not end.
+
+    Outside of the main thread, which alone gets signals, nothing is handled.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -55,16 +63,27 @@ def ended_by(end: Callable[[], None]) -> Iterator[None]:
 
     for number in before:
         loop.add_signal_handler(number, hang_up if number in hangups else end)
+    _before.update(before)
     try:
         yield
     finally:
-        for number, handler in before.items():
+        _before.clear()
+        for number in before:
             loop.remove_signal_handler(number)
-            # None: it was not set by Python, and can't be set from there.
-            if handler is not None:
-                signal.signal(number, handler)
+        _give_back(before)
+
+
+def _give_back(before: Mapping[signal.Signals, Any]) -> None:
+    for number, handler in before.items():
+        # None: it was not set by Python, and can't be set from there.
+        if handler is not None:
+            signal.signal(number, handler)
 
 
 def _hangups() -> list[signal.Signals]:
     number = getattr(signal, "SIGHUP", None)
     return [number] if number is not None and signal.getsignal(number) is signal.SIG_DFL else []
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=lambda: _give_back(_before))
