@@ -5,6 +5,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.worker import jobs
 from treadle import Client, Context, Settings, TaskFailed, task
 from treadle.isolation import output
-from treadle.isolation.output import Doubled, Output, captured
+from treadle.isolation.output import Doubled, Output, begin, captured
 
 pytestmark = pytest.mark.anyio
 
@@ -157,6 +158,23 @@ def test_without_other_handlers_what_matters_still_goes_to_standard_error(
         log.warning("written elsewhere")
 
     assert capsys.readouterr().err == "of some matter\n"
+
+
+def test_a_run_is_heard_though_an_earlier_one_has_configured_logging_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where `django.setup()` gives the root logger handlers, no line of any later run came to its task's log."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    sent: list[str] = []
+
+    def run() -> None:
+        begin(Output(("a task", 0), lambda line, _: sent.append(line)))
+        log.warning("heard")
+
+    with captured():
+        logging.getLogger().handlers[:] = [logging.NullHandler()]
+        copy_context().run(run)
+        copy_context().run(run)
+
+    assert sent == ["heard", "heard"]
 
 
 def test_two_workers_of_a_process_take_it_once_and_the_last_gives_it_back() -> None:

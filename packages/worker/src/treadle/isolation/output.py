@@ -136,6 +136,15 @@ class Nowhere(io.TextIOBase):
 _users = 0
 
 
+def begin(output: Output) -> None:
+    """Have what runs in this context send its output there, within `captured`."""
+    current.set(output)
+    root = logging.getLogger()
+    if _users and _lines not in root.handlers:
+        # Code has configured logging by a root of its own, as `django.setup()` may.
+        root.addHandler(_lines)
+
+
 @contextmanager
 def captured(*, wanted: bool = True) -> Iterator[None]:
     """Have the output of runs taken during the block, if it is `wanted`; blocks may overlap."""

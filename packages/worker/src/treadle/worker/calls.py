@@ -133,7 +133,7 @@ class Caller:
         isolation = "process" if held.has_target and task.isolation == "thread" else task.isolation
         if self._captures_output and isolation != "process":
             # Each run is a task of the loop, whose context is its own.
-            output.current.set(output.Output(held.key, partial(self._say, held.key)))
+            output.begin(output.Output(held.key, partial(self._say, held.key)))
         try:
             if isolation != "process":
                 timing.begin()
