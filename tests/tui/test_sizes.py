@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scenes import SCENES
 from tests.tui.stage import settle, staged
+from tests.waiting import until
 
 SIZES = st.tuples(st.integers(60, 300), st.integers(15, 80))
 TINY = st.tuples(st.integers(1, 60), st.integers(1, 15))
@@ -38,6 +39,8 @@ async def _resize(name: str, first: tuple[int, int], others: list[tuple[int, int
         await play(pilot)
         for width, height in others:
             await pilot.resize_terminal(width, height)
+            # Textual tells its screen a moment later.
+            await until(lambda size=(width, height): app.screen.size == size)
             await settle(pilot)
             lines = [strip.text for strip in app.screen._compositor.render_strips()]
             assert [cell_len(line) for line in lines] == [width] * height
