@@ -36,21 +36,23 @@ def test_5_three_busy_workers_killed_at_once_stay_dead(site: Site, terminal: Ter
     for worker in site.workers.values():
         worker.kill()
 
-    terminal.until_it_says("0/3 workers", seconds=2)
-    terminal.until(lambda screen: "✗ starved" in line_of(screen, ROTATE), seconds=5)
+    terminal.until_it_says("0/3 workers")
+    site.assert_that_connections_broke("web-1", "web-2", "lab-1")
+    terminal.until(lambda screen: "✗ starved" in line_of(screen, ROTATE))
     terminal.press("3")
 
     def all_are_lost(screen: str) -> bool:
         """Also before they are, they have no moment in which one of them seems to live."""
         if "3 Workers" not in screen:
             return False
-        assert "0/3 workers" in screen, screen
+        # How many there are is not known while the server, or the whole machine, stands still.
+        assert re.search(r" [0?]/3 workers", screen), screen
         assert not re.search("● busy|○ online", screen), screen
         return all("✗ lost" in last_line_of(screen, name) for name in site.workers)
 
     # First only their connections are known to have broken; then their beats are missed; then they are given up.
-    terminal.until(lambda screen: all("! late" in last_line_of(screen, name) for name in site.workers), seconds=15)
-    terminal.until(all_are_lost, seconds=45)
+    terminal.until(lambda screen: all("! late" in last_line_of(screen, name) for name in site.workers))
+    terminal.until(all_are_lost)
     terminal.press("1")
     shown = terminal.until(lambda screen: "✗ starved" in line_of(screen, ROTATE))
     assert "0/0" in line_of(shown, ROTATE)
@@ -60,9 +62,9 @@ def test_lost_workers_are_no_news_once_others_of_their_names_serve_and_are_remov
     site: Site, terminal: Terminal
 ) -> None:
     site.workers["lab-1"].kill()
-    terminal.until(lambda screen: "✗ starved" in line_of(screen, MEASURE), seconds=5)
+    terminal.until(lambda screen: "✗ starved" in line_of(screen, MEASURE))
     terminal.press("!")
-    terminal.until(lambda screen: re.search(r"worker +lab-1 .* lost", screen), seconds=45)
+    terminal.until(lambda screen: re.search(r"worker +lab-1 .* lost", screen))
 
     site.start_worker("lab-1")
     terminal.until(lambda screen: not re.search(r"worker +lab-1 ", screen))

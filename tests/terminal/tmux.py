@@ -3,13 +3,11 @@
 import os
 import shlex
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PATIENCE = 20.0
-"""Seconds in which the screen must show what is awaited, on a machine that is busy with other tests."""
+from tests.waiting import PAUSE, SECONDS, look_until
 
 
 class Terminal:
@@ -22,7 +20,7 @@ class Terminal:
         """Give tmux a command and return what it prints; raises `CalledProcessError` with what it complains of."""
         # -u: what it prints is UTF-8, whatever the environment says.
         command = ("tmux", "-u", "-S", str(self._socket), "-f", os.devnull, *arguments)
-        return subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=20).stdout
+        return subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=SECONDS).stdout
 
     def type(self, text: str) -> None:
         """Type text as it is."""
@@ -54,17 +52,23 @@ class Terminal:
         """The number of the shell's process."""
         return int(self.ask("pane_pid"))
 
-    def until(self, shows: Callable[[str], object], *, seconds: float = PATIENCE, pause: float = 0.03) -> str:
+    def until(self, shows: Callable[[str], object], *, pause: float = PAUSE) -> str:
         """Wait until the screen shows something, and return it; raises `AssertionError` with the last one."""
-        limit = time.monotonic() + seconds
-        while not shows(screen := self.screen()):
-            assert time.monotonic() < limit, f"after {seconds:.0f} s the screen still shows:\n{screen}"
-            time.sleep(pause)
-        return screen
+        seen = ""
 
-    def until_it_says(self, *words: str, seconds: float = PATIENCE) -> str:
+        def look() -> str:
+            nonlocal seen
+            seen = self.screen()
+            return seen
+
+        try:
+            return look_until(look, shows, pause=pause)
+        except TimeoutError:
+            raise AssertionError(f"after {SECONDS:.0f} s the screen still shows:\n{seen}") from None
+
+    def until_it_says(self, *words: str) -> str:
         """Wait until all of these stand on the screen, and return it."""
-        return self.until(lambda screen: all(word in screen for word in words), seconds=seconds)
+        return self.until(lambda screen: all(word in screen for word in words))
 
 
 @contextmanager
