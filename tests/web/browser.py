@@ -14,9 +14,6 @@ from websockets.exceptions import ConnectionClosed
 
 from tests import waiting
 
-PATIENCE = 20.0
-"""Seconds in which the page must show what is awaited."""
-
 FLAGS = (
     "--headless=new",
     "--no-sandbox",  # root has none; the page is ours
@@ -107,7 +104,7 @@ class Page:
         answer = await self.call("Runtime.evaluate", expression=READ_SCREEN, returnByValue=True)
         return str(answer["result"].get("value", ""))
 
-    async def until(self, shows: Callable[[str], object], *, seconds: float = PATIENCE) -> str:
+    async def until(self, shows: Callable[[str], object]) -> str:
         """Wait until the terminal shows something, and return it; raises `AssertionError` with the last screen."""
         screen = ""
 
@@ -117,9 +114,9 @@ class Page:
             return screen
 
         try:
-            return await waiting.until(look, shows, seconds=seconds, pause=0.05)
+            return await waiting.until(look, shows, pause=0.05)
         except TimeoutError:
-            raise AssertionError(f"after {seconds:.0f} s the page still shows:\n{screen}") from None
+            raise AssertionError(f"after {waiting.SECONDS:.0f} s the page still shows:\n{screen}") from None
 
     async def until_it_says(self, *words: str) -> str:
         """Wait until all of these stand in the terminal."""
@@ -142,7 +139,7 @@ async def open_page(program: str, directory: Path) -> AsyncIterator[Page]:
             program, *FLAGS, f"--user-data-dir={directory}", "about:blank", stdout=log, stderr=log
         )
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(waiting.SECONDS):
             url = await _tab(browser, directory)
         async with connect(url, max_size=None) as socket, asyncio.TaskGroup() as group:
             page = Page(socket)
@@ -153,7 +150,7 @@ async def open_page(program: str, directory: Path) -> AsyncIterator[Page]:
         # Closing the last tab may have ended it.
         if browser.returncode is None:
             browser.terminate()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(waiting.SECONDS):
             await browser.wait()
 
 

@@ -64,7 +64,7 @@ class Web(Process):
 
     async def address(self) -> str:
         """Wait until it says where it is, and return that."""
-        await until(lambda: self.has_ended or "http://" in self.log.read_text(), seconds=30)
+        await until(lambda: self.has_ended or "http://" in self.log.read_text())
         assert not self.has_ended, self.log.read_text()
         return re.findall(r"http://\S+", self.log.read_text())[0]
 
@@ -122,4 +122,4 @@ async def test_a_page_that_is_closed_leaves_no_dashboard_running(chromium: str, 
 
         await page.close()
 
-        await until(lambda: not web.dashboards(), seconds=20)
+        await until(lambda: not web.dashboards())
