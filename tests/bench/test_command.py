@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.waiting import SECONDS, look_until
 from treadle_bench.bars import BARS, Found, verdicts
 from treadle_bench.case import Case, rows_of
 from treadle_bench.cases import drains
@@ -237,11 +238,7 @@ def at_work(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", list[psut
     environment = NO_TREADLE | {"PYTHONFAULTHANDLER": "1"}
     bench = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        limit = iter(range(3000))
-        while not (children := workers_below(bench)):
-            next(limit)
-            psutil.wait_procs([psutil.Process(bench.pid)], timeout=0.02)
-        yield bench, children
+        yield bench, look_until(lambda: workers_below(bench))
     finally:
         bench.kill()
         bench.communicate()
@@ -250,7 +247,7 @@ def at_work(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", list[psut
 def code_of(bench: "subprocess.Popen[str]") -> int:
     """Return what it ends with; one that does not end says where it stands."""
     try:
-        return bench.wait(60)
+        return bench.wait(SECONDS)
     except subprocess.TimeoutExpired:
         bench.send_signal(signal.SIGABRT)
         pytest.fail(bench.communicate()[1])
@@ -271,7 +268,7 @@ def test_a_signal_ends_it_and_leaves_neither_processes_nor_files(
     bench.send_signal(sent)
 
     assert code_of(bench) == 130
-    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert psutil.wait_procs(children, timeout=SECONDS)[1] == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -286,7 +283,7 @@ def test_a_child_is_stopped_whose_end_was_asked_for_when_ctrl_c_came(
         assert child.process._waitpid_lock.acquire(blocking=False)  # type: ignore[attr-defined]
 
     child.process._waitpid_lock.release()  # type: ignore[attr-defined]
-    assert child.process.wait(10) < 0
+    assert child.process.wait(SECONDS) < 0
 
 
 def test_kill_9_takes_its_processes_along(
@@ -296,7 +293,7 @@ def test_kill_9_takes_its_processes_along(
 
     bench.kill()
 
-    assert psutil.wait_procs(children, timeout=20)[1] == []
+    assert psutil.wait_procs(children, timeout=SECONDS)[1] == []
 
 
 def processes_in(directory: Path) -> list[psutil.Process]:
@@ -343,7 +340,7 @@ def test_kill_9_takes_its_own_postgresql_along(short_path: Path) -> None:
 
         bench.kill()
 
-        assert psutil.wait_procs(database, timeout=30)[1] == []
+        assert psutil.wait_procs(database, timeout=SECONDS)[1] == []
     finally:
         bench.kill()
         bench.communicate()

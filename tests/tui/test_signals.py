@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.waiting import SECONDS
+
 WATCH = [sys.executable, "-P", "-c", "from treadle.cli import main; main()", "watch", "--url", "http://127.0.0.1:9"]
 
 STUCK = """
@@ -35,7 +37,7 @@ def test_a_dashboard_without_a_whole_terminal_refuses_and_names_what_does_withou
             env={**os.environ, "TERM": "dumb" if terminal == "a dumb one" else "xterm"},
         )
         try:
-            out, said = process.communicate(timeout=60)
+            out, said = process.communicate(timeout=SECONDS)
         finally:
             process.kill()
             process.wait()
@@ -61,7 +63,7 @@ def test_a_signal_ends_a_dashboard_whose_loop_stands_still_or_that_does_not_come
         with process.stdout as output:
             assert output.readline() == b"up\n"
             process.send_signal(number)
-            assert process.wait(30) == -number
+            assert process.wait(SECONDS) == -number
     finally:
         process.kill()
         process.wait()

@@ -17,6 +17,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from tests.chaos.processes import free_port
+from tests.waiting import SECONDS
 from treadle_tui.cli import watch
 from treadle_tui.launch import LaunchOptions, arguments
 from treadle_tui.web import TEMPLATES, PublicAddress, WatchServer, command_of, serve_web
@@ -36,7 +37,7 @@ def address(tmp_path: Path) -> Iterator[str]:
             yield line.removeprefix("The dashboard is at ").strip()
         finally:
             serving.terminate()
-            assert serving.wait(20) == 0
+            assert serving.wait(SECONDS) == 0
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.waiting import SECONDS
 from treadle_bench.children import without_treadle
 from treadle_bench.demo.sources import python_files, standard_library
 
@@ -175,7 +176,7 @@ def _demo_at_work(
 
 
 def assert_all_gone(processes: list[psutil.Process]) -> None:
-    _, alive = psutil.wait_procs(processes, timeout=30)
+    _, alive = psutil.wait_procs(processes, timeout=SECONDS)
     assert alive == []
 
 
@@ -187,7 +188,7 @@ def test_a_signal_stops_it_and_leaves_nothing_running(sent: signal.Signals) -> N
 
         demo.send_signal(sent)
 
-        assert demo.wait(30) == 130
+        assert demo.wait(SECONDS) == 130
         assert_all_gone(processes)
         assert demo.stderr is not None
         assert "nothing is left running" in demo.stderr.read()
@@ -203,7 +204,7 @@ def test_a_second_ctrl_c_leaves_no_processes_and_no_traceback_behind(between: fl
             demo.wait(between)
         demo.send_signal(signal.SIGINT)
 
-        assert demo.wait(30) == 130
+        assert demo.wait(SECONDS) == 130
         assert_all_gone(processes)
         assert demo.stderr is not None
         assert "Traceback" not in demo.stderr.read()
@@ -222,7 +223,7 @@ def test_a_lost_server_ends_the_demo_and_says_so() -> None:
 
         server.kill()
 
-        assert demo.wait(30) == 1
+        assert demo.wait(SECONDS) == 1
         assert_all_gone(processes)
         assert demo.stderr is not None
         assert "server ended by itself" in demo.stderr.read()
