@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from treadle.cli.show import as_json, print_json, say, styled
-from treadle.cli.task_options import Lasting
+from treadle.cli.task_options import Duration
 
 if TYPE_CHECKING:
     from treadle.wire.findings import Finding
@@ -20,7 +20,7 @@ LONGEST_CLOSING = 2.0
 
 
 @click.command()
-@click.option("--timeout", type=Lasting(min=0, min_open=True), default=10.0, show_default=True,
+@click.option("--timeout", type=Duration(min=0, min_open=True), default=10.0, show_default=True,
               help="Seconds that each check may take.")  # fmt: skip
 @as_json
 def doctor(*, timeout: float, is_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from treadle.cli.show import age, as_json, print_json, print_table, say, say_result
-from treadle.cli.task_options import Lasting
+from treadle.cli.task_options import Duration
 from treadle.cli.which import is_whole, the_one
 from treadle.wire.amounts import counted
 from treadle.wire.log_lines import FORMAT
@@ -29,7 +29,7 @@ T = TypeVar("T")
 @click.option("--database", metavar="URL", help="The database, as SQLAlchemy names it (TREADLE_OUTBOX_DATABASE_URL).")
 @click.option("--table", default="treadle_outbox", show_default=True, help="The table; SCHEMA.TABLE in a schema.")
 @click.option("--batch", type=click.IntRange(1, 1000), default=500, show_default=True, help="Rows at once.")
-@click.option("--interval", type=Lasting(0.01, 3600), default=0.5, show_default=True,
+@click.option("--interval", type=Duration(0.01, 3600), default=0.5, show_default=True,
               help="Seconds between two looks when nothing waits.")  # fmt: skip
 @click.option("--once", is_flag=True, help="Hand over what waits now, and end; exit 1 when a row is left or refused.")
 @as_json

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from treadle.cli.show import as_json, ask, print_json, print_table, say
-from treadle.cli.task_options import Duration
+from treadle.cli.task_options import Age
 from treadle.wire.amounts import counted
 from treadle.wire.status import Ended
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--older-than", type=Duration(), metavar="AGE", help="Ended longer ago than this, such as 30d.")
+@click.option("--older-than", type=Age(), metavar="AGE", help="Ended longer ago than this, such as 30d.")
 @click.option(
     "--status",
     "statuses",

@@ -18,7 +18,7 @@ from treadle.cli.show import (
 )
 from treadle.cli.steer import steer_each
 from treadle.cli.submit import payload_of
-from treadle.cli.task_options import Lasting, options_of, task_traits
+from treadle.cli.task_options import Duration, options_of, task_traits
 from treadle.wire.schedules import Missed
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ def show(name: str, *, room: str, is_json: bool) -> None:
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--cron", help="Five fields, as '*/5 * * * *', or six with the second first.")
 @click.option("--zone", help="The time zone of the cron expression; UTC when left out.")
-@click.option("--every", "interval", type=Lasting(1), help="Instead of --cron, from tick to tick.")
-@click.option("--jitter", type=Lasting(0), default=0, help="Seconds by which a task may be late at random.")
+@click.option("--every", "interval", type=Duration(1), help="Instead of --cron, from tick to tick.")
+@click.option("--jitter", type=Duration(0), default=0, help="Seconds by which a task may be late at random.")
 @click.option("--missed", type=click.Choice(get_args(Missed)), default="late", show_default=True,
               help="One late run for all ticks that were missed, or none.")  # fmt: skip
 @click.option("--payload", help="The whole payload as JSON, instead of KEY=VALUE.")
 @task_traits
-@click.option("--deadline", type=Lasting(0, min_open=True),
+@click.option("--deadline", type=Duration(0, min_open=True),
               help="How long after its tick a task is of use.")  # fmt: skip
 @click.option("--paused/--running", default=None, help="Whether it makes tasks; left out, as it is.")
 @_room

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli.show import as_json, open_client, print_json, say, say_result
-from treadle.cli.task_options import Lasting, each_once, options_of, pair, parsed, task_times, task_traits
+from treadle.cli.task_options import Duration, each_once, options_of, pair, parsed, task_times, task_traits
 from treadle.cli.texts import NAME
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--payload", help="The whole payload as JSON, instead of KEY=VALUE.")
 @click.option("--wait", is_flag=True, help="Wait for the end and print the result; exit 1 unless it completed.")
-@click.option("--timeout", "wait_seconds", type=Lasting(0), help="Seconds to wait at most, with --wait.")
+@click.option("--timeout", "wait_seconds", type=Duration(0), help="Seconds to wait at most, with --wait.")
 @click.option("--room", type=NAME, help="The room to submit from; the job's own when left out.")
 @click.option("--id", help="The task's id, a UUID: the same id with the same content is the same task.")
 @task_times

@@ -43,8 +43,23 @@ else:
     _Seconds = click.ParamType  # a generic class only in newer releases than the oldest that is allowed
 
 
-class Duration(_Seconds):
-    """A duration as filters write one, such as 90s, 12h, 1h30m or 30d; in seconds."""
+class Duration(click.FloatRange):
+    """A length of time within bounds, in seconds: a number of them, or as filters write one, such as 90s or 1h30m."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds; fail for what is none, or out of bounds."""
+        seconds = seconds_of(str(value))
+        try:
+            seconds = float(value) if seconds is None else seconds
+        except ValueError:
+            self.fail(f"{value!r} is no duration: write 90s, 45m, 1h30m or 2d, or a number of seconds", param, ctx)
+        return float(super().convert(seconds, param, ctx))
+
+
+class Age(_Seconds):
+    """A duration of up to ten years that names its unit, for 30 might be meant as days; in seconds."""
 
     name = "duration"
 
@@ -54,17 +69,6 @@ class Duration(_Seconds):
         if seconds is None or seconds > TEN_YEARS:
             self.fail(f"{value!r} is no duration up to ten years: write 90s, 45m, 12h, 30d or 2w", param, ctx)
         return seconds
-
-
-class Lasting(click.FloatRange):
-    """A length of time within bounds: a number of seconds, or a duration as filters write one."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the seconds; fail for what is none, or out of bounds."""
-        seconds = seconds_of(str(value))
-        return super().convert(value if seconds is None else seconds, param, ctx)
 
 
 def flag_of(name: str) -> str:
@@ -135,7 +139,7 @@ def _type(kind: Any, bounds: list[Any]) -> "click.ParamType[Any]":
     if least is not None and least < 0:
         return click.INT if kind is int else click.FLOAT
     if any(getattr(one, "le", None) == TEN_YEARS for one in bounds):
-        ranged: type[click.IntRange | click.FloatRange] = Lasting
+        ranged: type[click.IntRange | click.FloatRange] = Duration
     else:
         ranged = click.IntRange if kind is int else click.FloatRange
     return ranged(least if above is None else above, min_open=above is not None)
@@ -227,8 +231,9 @@ def pair(argument: str, form: str) -> tuple[str, str]:
 
 
 __all__ = [
+    "TIME",
+    "Age",
     "Duration",
-    "Lasting",
     "each_once",
     "flag_of",
     "named",

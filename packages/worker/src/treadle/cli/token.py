@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from treadle.cli.show import ListedGroup, age, as_json, ask, at_most, print_json, print_page, print_table, say
-from treadle.cli.task_options import TIME, Duration
+from treadle.cli.task_options import TIME, Age
 from treadle.cli.which import LENGTH, is_beginning, the_one
 from treadle.wire.ids import begins
 
@@ -27,7 +27,7 @@ def token() -> None:
 @click.argument("name")
 @click.option("--superuser", is_flag=True, help="It may do everything.")
 @click.option("--scope", "scopes", multiple=True, help="A scope, such as queue:read:lab; may be given again.")
-@click.option("--expires", type=Duration(), help="After how long it ends, such as 12h or 30d.")
+@click.option("--expires", type=Age(), help="After how long it ends, such as 12h or 30d.")
 @click.option("--expires-at", type=TIME, help="When it ends, with a zone.")
 @as_json
 def create(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli.show import say
-from treadle.cli.task_options import Lasting
+from treadle.cli.task_options import Duration
 from treadle.cli.texts import NAME
 from treadle.wire.modules import ExitedAtImport, NotImported, imported
 
@@ -39,7 +39,7 @@ MOST_NAMED = 20
 @click.option("--name", type=NAME, help="The worker's name; the host's and the process's number when left out.")
 @click.option("--group", type=NAME, help="The worker's group.")
 @click.option("--pool", type=NAME, help="The pool whose tasks it takes besides those without a pool.")
-@click.option("--drain-grace", type=Lasting(0), default=30.0, show_default=True,
+@click.option("--drain-grace", type=Duration(0), default=30.0, show_default=True,
               help="Seconds that running tasks have to end when the worker is stopped.")  # fmt: skip
 @click.option("--replace-schema", is_flag=True, help="Let changed tasks replace the registered schemas.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every step.")
