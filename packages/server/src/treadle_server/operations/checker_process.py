@@ -130,7 +130,7 @@ class CheckerProcess:
         except (EOFError, ConnectionError):
             answers.append({"end": await self._end()})
         except (TimeoutError, OSError) as error:
-            log.warning("payloads can't be checked aside: %s", error or "no answer; the machine may be too busy")
+            log.warning("payloads can't be checked aside: %s", str(error) or "no answer; the machine may be too busy")
             raise TooManyRequests("the payload can't be checked now; try again", retry_after=1) from None
         return answers
 
