@@ -10,7 +10,7 @@ from tests.worker.conftest import working_at
 from tests.worker.jobs import Held, double
 from tests.worker.proxies import proxy_to
 from treadle import Client, Options, SyncClient, TaskFailed, WaitTimeout, task
-from treadle.client import connection
+from treadle.client import polls
 from treadle.errors import Forbidden, SchemaConflict, TaskNotFound
 from treadle.ids import new_task_id
 from treadle_server.testing import Served, serve
@@ -38,7 +38,7 @@ async def test_everything_works_over_plain_http_when_no_socket_can_be_opened(ser
 async def test_a_task_that_is_not_there_is_told_of_and_one_that_is_expected_is_waited_for(
     server: Served, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setattr(connection, "_COMING", 0.01)
+    monkeypatch.setattr(polls, "COMING", 0.01)
     task_id = new_task_id()
     async with proxy_to(server.url) as proxy:
         proxy.refuses_sockets = way == "http"

@@ -2,13 +2,17 @@
 
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.worker.transport.test_bearer import listening
 from treadle import Client, new_task_id, task
 from treadle.client.downloads import download
 from treadle.errors import ConnectionFailed, InvalidArguments, SocketRefused
+from treadle.transport import http
 from treadle.transport.bearer import bearer_of
+from treadle.transport.http import HttpChannel
+from treadle.transport.retries import HoldCut
 from treadle.transport.session import Session
 
 pytestmark = pytest.mark.anyio
@@ -130,3 +134,25 @@ async def test_what_a_stranger_says_is_not_saved_as_an_artifact(answer: str, sai
                 await download(client.http(), "/v1/tasks/x/artifacts/plot.png", tmp_path / "plot.png")
 
     assert not left(tmp_path)
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+async def test_a_request_that_is_cut_off_while_the_server_holds_it_is_told_as_that(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For all of the patience it was asked again for as long, and cut off as before; then a result was not there."""
+    monkeypatch.setattr(http, "LEAST_HELD", 0)
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(status, html="<title>Gateway Time-out</title>")
+
+    channel = HttpChannel(("http://queue.test",), "any", patience=60, transport=httpx.MockTransport(answer))
+
+    with pytest.raises(HoldCut, match=f"answers {status}") as cut:
+        await channel.request("GET", "/v1/tasks/a", headers={"Prefer": "wait=60"}, held=60)
+
+    assert len(asked) == 1
+    assert cut.value.shorter == 2
+    await channel.close()

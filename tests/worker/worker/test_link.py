@@ -1,15 +1,19 @@
 """What a worker over plain HTTP does when the answer to a request was lost on its way (C1, T8)."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import httpx
 import pytest
 
 from tests.worker.jobs import double
 from treadle import Client
+from treadle.ids import RunKey
 from treadle.settings import Settings
 from treadle.transport.http import HttpChannel
-from treadle.worker.link import HttpLink
+from treadle.transport.retries import HoldCut
+from treadle.worker.link import CLAIM_WAIT, HttpLink, Poll
 from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio
@@ -56,3 +60,27 @@ async def test_claims_whose_answer_was_lost_are_given_again_c1_t8(
     assert [(one["payload"], one["run_id"]) for one in claimed] == [({"n": 0}, 0), ({"n": 1}, 0)]
     assert [one["payload"] for one in others] == [{"n": 2}]
     assert [(await client.get(one["id"])).status for one in claimed] == ["claimed", "claimed"]
+
+
+async def test_a_wait_for_claims_that_is_cut_off_goes_on_at_once_in_shorter_ones() -> None:
+    """As behind a proxy that cuts at five seconds: between the waits there were pauses of up to five more."""
+    done: list[float | str] = []
+
+    class CutLink(HttpLink):
+        async def claim(self, count: int, *, wait: float = CLAIM_WAIT) -> list[dict[str, Any]]:
+            done.append(wait)
+            if wait > 5:
+                raise HoldCut("answers 504", 5.03)
+            return []
+
+        async def return_strange(self, known: Callable[[], set[RunKey]]) -> None:
+            done.append("looked for what was lost")
+
+    room = asyncio.Event()
+    room.set()
+    link = CutLink(HttpChannel(("http://unused.invalid",), None))
+    poll = Poll(link, lambda *_: None, free=lambda: 1, room=room, known=set, leaves=lambda: done.count(4) == 3)
+
+    await poll.run()
+
+    assert done == ["looked for what was lost", CLAIM_WAIT, "looked for what was lost", 4, 4, 4]

@@ -9,7 +9,8 @@ from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from treadle import system_threads
-from treadle.client.results import RawTask, ResultWaiters
+from treadle.client.polls import Polls
+from treadle.client.results import ResultWaiters
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.clock import monotonic
 from treadle.errors import (
@@ -17,14 +18,12 @@ from treadle.errors import (
     NoClient,
     SocketRefused,
     StoreUnavailable,
-    TaskNotFound,
     TreadleError,
     WouldBlock,
 )
 from treadle.forks import process_number
 from treadle.transport.bearer import Bearer
 from treadle.transport.retries import QuietLog, delays, may_be_resent
-from treadle.wire.status import TERMINAL
 
 if TYPE_CHECKING:
     from treadle.transport.http import HttpChannel
@@ -33,12 +32,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 log: logging.Logger = logging.getLogger("treadle.client")
-
-_POLL = 60
-"""Seconds that one request waits for a task's end, where there is no socket to push it."""
-
-_COMING = 1.0
-"""Seconds between two looks for a task that is to come, where there is no socket to push it."""
 
 _inherited: list["Connection"] = []
 """What a fork brought along. Kept, for the collector would close what belongs to the process that this one came from:
@@ -82,9 +75,7 @@ class Connection:
         self._background: set[asyncio.Task[None]] = set()
         self._session: Session | None = None
         self._http: HttpChannel | None = None
-        # Thirty-two long polls at once, where there is no socket; a further one waits for its turn.
-        self._polls = asyncio.Semaphore(32)
-        self._polled: set[str] = set()
+        self._polls = Polls(self.request, self.waiters, self.spawn, is_needed=lambda: self.is_plain)
         self._unborn: set[str] = set()
         """Tasks whose submit is under way: their ends are asked for with it."""
         self._started = asyncio.Event()
@@ -280,27 +271,4 @@ class Connection:
                 if missed := self.waiters.miss(answer.get("missing", ())):
                     await self._socket().call("unawait", {"ids": missed})
                 return
-        for task_id in set(ids) - self._polled:
-            self._polled.add(task_id)
-            self.spawn(self._poll(task_id))
-
-    async def _poll(self, task_id: str) -> None:
-        prefer = {"Prefer": f"wait={_POLL}"}
-        path = f"/v1/tasks/{task_id}"
-        try:
-            while self.is_plain:
-                try:
-                    async with self._polls:
-                        task: RawTask = await self.http().request("GET", path, headers=prefer, timeout=_POLL + 15)
-                except TaskNotFound:
-                    if self.waiters.miss([task_id]):
-                        return
-                    await asyncio.sleep(_COMING)
-                    continue
-                if task["status"] in TERMINAL:
-                    self.waiters.arrive([task])
-                    return
-        except TreadleError as error:
-            self.waiters.refuse(task_id, error)
-        finally:
-            self._polled.discard(task_id)
+        self._polls.begin(ids)

@@ -25,7 +25,7 @@ from treadle.transport.addresses import led_away, shuffled, through, unreachable
 from treadle.transport.bearer import Bearer, TokenSource, Way, bearer_of
 from treadle.transport.http_client import network_client
 from treadle.transport.older_servers import refuses, without
-from treadle.transport.retries import QuietLog, delays, may_be_resent
+from treadle.transport.retries import LEAST_HELD, HoldCut, QuietLog, delays, may_be_resent
 from treadle.values import brief, encoded, plain_text
 from treadle.wire.operations import OPERATIONS, Operation, operation_at
 from treadle.wire.problems import Problem
@@ -63,7 +63,10 @@ _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 """What httpx raises before anything of a request can have arrived."""
 
 TIMEOUT = 30.0
-"""Seconds that a connection may stand still, unless the request says otherwise."""
+"""Seconds that a connection may stand still, unless the server may have the request held."""
+
+HELD_MARGIN = 15.0
+"""Seconds that an answer may take beyond those for which its request was held."""
 
 log = logging.getLogger("treadle.http")
 
@@ -146,34 +149,37 @@ class HttpChannel:
         headers: Mapping[str, str] | None = None,
         resend: bool | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - of the connection, not of the caller
+        held: float = 0.0,
     ) -> Any:
         """Send one request and return the answer's JSON, None when it has no body.
 
-        `resend` (the default for GET, PUT and DELETE) allows to send it again when the connection broke. Raises
-        `ConnectionFailed`, `ConnectionLost`, `InvalidArguments` for a method, path, body, parameters or headers that
-        can't be sent, and the problem's `ProblemError`.
+        `resend` (the default for GET, PUT and DELETE) allows to send it again when the connection broke. The server may
+        have it `held` for so many seconds before it answers; one that breaks in the midst of them raises `HoldCut`.
+        Raises `ConnectionFailed`, `ConnectionLost`, `InvalidArguments` for a method, path, body, parameters or headers
+        that can't be sent, and the problem's `ProblemError`.
         """
         _check_line(method, headers or {})
         again = may_be_resent(method, resend)
         options = {
             "params": _given(params),
             "headers": {**(headers or {}), **({"Content-Type": "application/json"} if body is not None else {})},
-            "timeout": TIMEOUT if timeout is None else timeout,
+            "timeout": timeout or (held + HELD_MARGIN if held else TIMEOUT),
         }
         try:
-            return await self._anywhere(method, path, options | _content(body), again=again)
+            return await self._anywhere(method, path, options | _content(body), again=again, held=held)
         except ValidationFailed as refusal:
             if not refuses(str(refusal)):
                 raise
-        return await self._anywhere(method, path, options | _content(without(body)), again=again)
+        return await self._anywhere(method, path, options | _content(without(body)), again=again, held=held)
 
-    async def _anywhere(self, method: str, path: str, options: Mapping[str, Any], *, again: bool) -> Any:
+    async def _anywhere(self, method: str, path: str, options: Mapping[str, Any], *, again: bool, held: float) -> Any:
         """Send a request to whichever server answers; raises as `request`."""
         loop = asyncio.get_running_loop()
         since = loop.time()
         for delay in delays():
             error: TreadleError = ConnectionFailed("no server's address is given")
             for url in list(self._urls):
+                asked = loop.time()
                 try:
                     answer = await self._ask(url, method, path, options)
                 except ConnectionLost as lost:
@@ -195,6 +201,8 @@ class HttpChannel:
                     self._waits.over()
                     return answer
                 self._urls.append(self._urls.pop(0))
+                if LEAST_HELD <= (after := loop.time() - asked) < held:
+                    raise HoldCut(str(error), after)
             if loop.time() - since >= (self._patience if self._has_answered else self._first_patience):
                 raise error
             self._waits.say(error, "trying again")

@@ -5,8 +5,12 @@ import random
 from collections.abc import Iterator
 
 from treadle.clock import monotonic
+from treadle.errors import ConnectionLost
 
 _LONGEST_DELAY = 5.0
+
+LEAST_HELD = 2.0
+"""Seconds after which a request that breaks was cut off because the server held it; sooner it has another cause."""
 
 REMINDER = 60.0
 """Seconds after which what is still waited for is said once more."""
@@ -16,6 +20,15 @@ _MOST_SENTENCES = 100
 
 
 _SAFE = frozenset({"GET", "PUT", "DELETE"})
+
+
+class HoldCut(ConnectionLost):
+    """A request broke in the midst of the time for which the server may hold it: what is between allows for less."""
+
+    def __init__(self, message: str, after: float) -> None:
+        super().__init__(message)
+        self.shorter: int = max(int(LEAST_HELD), int(after * 0.8))
+        """Seconds for which the next one may be held."""
 
 
 def may_be_resent(method: str, resend: bool | None = None) -> bool:  # noqa: FBT001 - handed on

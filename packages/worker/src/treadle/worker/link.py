@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError
 from treadle.ids import RunKey, new_id
-from treadle.transport.retries import QuietLog, delays
+from treadle.transport.retries import HoldCut, QuietLog, delays
 from treadle.transport.session import Session
 from treadle.wire.amounts import counted
 from treadle.wire.pages import MOST_OF_PAGE
@@ -161,10 +161,13 @@ class HttpLink:
             await self.give_back(strange)
 
     async def claim(self, count: int, *, wait: float = CLAIM_WAIT) -> list[dict[str, Any]]:
-        """Wait up to `wait` seconds, 20 at most, for up to `count` tasks; asked again, it is for the same ones."""
+        """Wait up to `wait` seconds, 20 at most, for up to `count` tasks; asked again, it is for the same ones.
+
+        Raises `HoldCut` where so long a wait is cut off.
+        """
         body = {"worker_id": self._worker_id, "tasks": min(count, 100), "wait": wait}
         headers = {"Idempotency-Key": new_id()}
-        answer = await self._ask("POST", "/v1/tasks/claim", body, headers=headers, timeout=wait + 15, resend=True)
+        answer = await self._ask("POST", "/v1/tasks/claim", body, headers=headers, held=wait, resend=True)
         tasks: list[dict[str, Any]] = answer["tasks"]
         return tasks
 
@@ -271,6 +274,7 @@ class Poll:
         self._room = room
         self._known = known
         self._leaves = leaves
+        self._wait: float = CLAIM_WAIT
         self._looks_at = monotonic()
         """When to look for claims that were lost on their way, by our monotonic clock."""
 
@@ -283,6 +287,10 @@ class Poll:
             while not self._leaves() and (count := self._free()) > 0:
                 try:
                     await self._turn(count)
+                except HoldCut as cut:
+                    # What it may have claimed all the same is looked for before the next one.
+                    self._wait, self._looks_at = cut.shorter, monotonic()
+                    continue
                 except ConnectionFailed as error:
                     # It may have been answered, and its tasks are nobody's then.
                     self._looks_at = monotonic()
@@ -302,4 +310,4 @@ class Poll:
             await self._link.return_strange(self._known)
             asked = monotonic()
             self._looks_at = asked + LOOKS
-        self._take(await self._link.claim(count), asked)
+        self._take(await self._link.claim(count, wait=self._wait), asked)

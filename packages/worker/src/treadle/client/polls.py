@@ -1,0 +1,98 @@
+"""The ends of tasks that someone waits for, polled for where no socket is open to push them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any
+
+from treadle.client.results import RawTask, ResultWaiters
+from treadle.errors import TaskNotFound, TreadleError
+from treadle.transport.retries import HoldCut
+from treadle.wire.status import TERMINAL
+
+LONGEST = 60
+"""Seconds that one request is held for a task's end."""
+
+AT_ONCE = 32
+"""Requests that are held at once; a further one waits for its turn."""
+
+ROUND = 5
+"""Seconds in which each of more tasks has its turn; longer only where a second of each is more than that."""
+
+COMING = 1.0
+"""Seconds between two looks for a task that is to come."""
+
+
+class Polls:
+    """Asks for each task's end until `waiters` have been told of it, or until polls are not needed any more."""
+
+    def __init__(
+        self,
+        request: Callable[..., Awaitable[Any]],
+        waiters: ResultWaiters,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        *,
+        is_needed: Callable[[], bool],
+    ) -> None:
+        self._request = request
+        self._waiters = waiters
+        self._spawn = spawn
+        self._is_needed = is_needed
+        self._polled: set[str] = set()
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._held: dict[asyncio.Timeout, float] = {}
+        """When each request under way is answered at the latest."""
+
+    def begin(self, ids: Iterable[str]) -> None:
+        """Ask for the ends of these tasks too."""
+        for task_id in set(ids) - self._polled:
+            self._polled.add(task_id)
+            self._spawn(self._poll(task_id))
+        if len(self._polled) > AT_ONCE:
+            # Those that are held for longer, from when there were fewer, would keep the others waiting.
+            end = asyncio.get_running_loop().time() + self._share()
+            for limit, over in self._held.items():
+                if over > end and not limit.expired():
+                    limit.reschedule(end)
+
+    def _share(self) -> int:
+        """Return for how many seconds one request may be held, so that all have their turn."""
+        crowd = len(self._polled)
+        return LONGEST if crowd <= AT_ONCE else max(1, ROUND * AT_ONCE // crowd)
+
+    async def _poll(self, task_id: str) -> None:
+        wait = LONGEST
+        try:
+            while self._is_needed():
+                try:
+                    task = await self._look(task_id, wait)
+                except TaskNotFound:
+                    if self._waiters.miss([task_id]):
+                        return
+                    await asyncio.sleep(COMING)
+                except HoldCut as cut:
+                    wait = cut.shorter
+                except TimeoutError:
+                    continue
+                else:
+                    if task["status"] in TERMINAL:
+                        self._waiters.arrive([task])
+                        return
+        except TreadleError as error:
+            self._waiters.refuse(task_id, error)
+        finally:
+            self._polled.discard(task_id)
+
+    async def _look(self, task_id: str, wait: int) -> RawTask:
+        """Return the task when it ends, or after `wait` seconds. Raises `TimeoutError` where others come to wait."""
+        async with self._places:
+            wait = min(wait, self._share())
+            limit = asyncio.timeout(None)
+            self._held[limit] = asyncio.get_running_loop().time() + wait
+            try:
+                async with limit:
+                    task: RawTask = await self._request(
+                        "GET", f"/v1/tasks/{task_id}", headers={"Prefer": f"wait={wait}"}, held=wait
+                    )
+                    return task
+            finally:
+                del self._held[limit]
