@@ -11,6 +11,9 @@ class Proxy:
     def __init__(self, target: str) -> None:
         self._target = target.rsplit("/", 1)[1].split(":")
         self.refuses_sockets = False
+        self.refusal = "404 Not Found"
+        self.refused = 0
+        """Websockets that were refused."""
         self.is_down = False
         self.url = ""
         self.was_refused = asyncio.Event()
@@ -28,7 +31,8 @@ class Proxy:
             writer.close()
             return
         if self.refuses_sockets and b"upgrade: websocket" in head.lower():
-            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            self.refused += 1
+            writer.write(f"HTTP/1.1 {self.refusal}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
             writer.close()
             return
         to_server = await asyncio.open_connection(self._target[0], int(self._target[1]))

@@ -104,6 +104,27 @@ async def test_a_client_goes_over_to_plain_http_and_back_and_what_it_waits_for_a
             assert await asyncio.gather(pushed, polled) == [2, 4]
 
 
+async def test_who_waits_over_plain_http_goes_on_though_a_proxy_reaches_nobody_for_a_websocket_n4(
+    server: Served, until: Any
+) -> None:
+    """As while a server starts again, or where the proxy has another one for them: all waits failed at once."""
+    async with proxy_to(server.url) as proxy, Client(proxy.url, server.token) as client:
+        proxy.refuses_sockets = True
+        handle = await client.submit(double.bind(1))
+        polled = asyncio.ensure_future(handle.result(timeout=60))
+        assert client.is_plain
+        proxy.refusal = "502 Bad Gateway"
+        so_far = proxy.refused
+
+        async def is_refused_twice() -> bool:
+            return proxy.refused >= so_far + 2
+
+        await until(is_refused_twice)
+        assert not polled.done()
+        async with working_at(server.url, server.token, double):
+            assert await polled == 2
+
+
 async def test_a_session_outlives_frames_that_are_none_and_parts_that_fail_n4() -> None:
     """What a stranger says, and a defect in what is called, cost a connection and not the session."""
     pushed: asyncio.Queue[Any] = asyncio.Queue()

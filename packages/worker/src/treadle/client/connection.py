@@ -14,6 +14,7 @@ from treadle.client.results import ResultWaiters
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.clock import monotonic
 from treadle.errors import (
+    ConnectionFailed,
     ConnectionLost,
     NoClient,
     SocketRefused,
@@ -253,12 +254,15 @@ class Connection:
         await self._ask_again()
 
     def _on_down(self, error: TreadleError) -> None:
+        if self.is_plain and isinstance(error, ConnectionFailed):
+            # What is waited for is polled for, which has a patience of its own.
+            return
         if not isinstance(error, SocketRefused):
             self.waiters.fail(error)
-        elif not self.is_plain:
-            self.is_plain = True
-            # What was to be pushed is polled for, until a socket opens.
-            self.spawn(self._ask_again())
+            return
+        self.is_plain = True
+        # What was to be pushed is polled for, until a socket opens.
+        self.spawn(self._ask_again())
 
     async def _ask_again(self) -> None:
         await self.waiters.ask_again(set(self.waiters.ids) - self._unborn)
