@@ -155,13 +155,13 @@ async def test_7_how_many_tasks_there_are_is_what_was_told_last_until_a_server_t
     async with staged(server, clock) as stage:
         main = stage.app.screen
         assert isinstance(main, Main)
-        known = main._list.title(0, everything=None, ascii_only=False)
+        known = main._list.title(0, ascii_only=False)
 
         # As once it is there again, and the list's first rows are still to come.
         stage.app.model.tasks.expect("next")
 
         assert known[2].text.strip() not in {"", "?"}
-        assert main._list.title(0, everything=None, ascii_only=False) == known
+        assert main._list.title(0, ascii_only=False) == known
 
 
 @pytest.mark.parametrize(

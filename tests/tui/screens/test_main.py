@@ -318,3 +318,30 @@ async def test_what_an_empty_queue_says_to_type_is_one_word_to_a_shell(server: M
         await typed(stage, "tasks lab:tasks:two words")
 
         assert "$ treadle submit 'lab:tasks:two words' '{}'" in stage.text()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"{room}:tasks:recalculate_the_stock_of_all_warehouses" for room in ("eu", "us", "asia")],
+        [f"warehouse_{town}:tasks:recalculate_the_stock_of_today" for town in ("berlin", "hamburg", "munich")],
+        [f"@global:tasks:recalculate_the_stock_of_warehouse_{number}" for number in (1, 2, 3)],
+        [f"{room}:tasks:recalculate_the_stock_of_all_warehouses" for room in ("@global", "eu")],
+    ],
+    ids=["rooms", "long rooms", "names", "the shared room"],
+)
+async def test_names_that_differ_at_one_end_are_told_apart_on_a_narrow_screen(
+    names: list[str], clock: FrozenClock
+) -> None:
+    server = MockServer(clock)
+    jobs = [job(name, number, counts={}, wave=0, oldest=None, workers=[]) for number, name in enumerate(names)]
+    server.jobs = {row["id"]: row for row in jobs}
+    server.tasks = {row["id"]: row for row in (task(number, name) for number, name in enumerate(names))}
+
+    async with staged(server, clock, size=(80, 30)) as stage:
+        await stage.press("g")
+        lines = [line[4:].split("  ")[0] for line in stage.lines() if "● open" in line]
+        listed = [line.split("pending")[1].split("  ")[1] for line in stage.lines() if "○ pending" in line]
+
+    assert len(set(lines)) == len(set(listed)) == len(names)
+    assert all("…" in line for line in lines + listed)

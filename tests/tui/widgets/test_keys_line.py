@@ -3,15 +3,17 @@
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Callable
 
 import pytest
 from textual.screen import ModalScreen
 
 import treadle_tui.screens
 import treadle_tui.widgets
+from tests.tui.happenings import limits_are_full, schedules_tick, targets_are_held, tasks_have_failed
 from tests.tui.mock import FrozenClock, MockServer
-from tests.tui.scene import task
-from tests.tui.stage import Stage, staged
+from tests.tui.scene import BILLING, ROTATE, task
+from tests.tui.stage import Stage, lose_highlighted, staged
 
 DIALOGS = {
     "Confirm": (("2", "space", "space", "c"), ["y yes", "n esc no"]),
@@ -111,6 +113,71 @@ async def test_6_the_verbs_are_those_of_what_is_highlighted_now_or_marked(
         server.push_topic("task")
         await stage.settle()
         assert "cancel" in verbs(stage)
+
+
+async def test_what_means_a_queue_is_named_where_one_is_highlighted_that_it_can_be_done_to(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        assert f"> {ROTATE}" in stage.text()
+        assert named(stage) == {"open", "pause", "sort", "copy"}
+        await stage.press("p")
+        assert named(stage) == {"open", "resume", "sort", "copy"}
+        await stage.press("g")
+        assert "> all queues" in stage.text()
+        assert named(stage) == {"open", "sort"}
+
+
+async def test_where_there_is_no_queue_no_key_is_named_that_means_one(clock: FrozenClock) -> None:
+    async with staged(MockServer(clock), clock) as stage:
+        assert named(stage) == {"open", "sort"}
+        await stage.press("2")
+        assert named(stage) == {"sort", "freeze"}
+
+
+async def test_1_a_tombstone_is_opened_and_neither_marked_nor_copied(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await lose_highlighted(stage, server)
+
+        assert named(stage) == {"open", "sort", "freeze"}
+
+
+@pytest.mark.parametrize(
+    ("happens", "screen", "row", "words"),
+    [
+        (targets_are_held, "4", "cam-5", {"open", "copy"}),
+        (targets_are_held, "4", "cam-1", {"open", "cancel", "pause", "copy"}),
+        (targets_are_held, "4", "cam-2", {"open", "cancel", "resume", "copy"}),
+        (schedules_tick, "5", "lab:sync", {"open", "pause", "run", "copy"}),
+        (schedules_tick, "5", "‖ paused", {"open", "resume", "run", "copy"}),
+        (tasks_have_failed, "7", "app/rotate.py", {"open", "cancel", "resume", "resolve", "copy"}),
+        (tasks_have_failed, "7", BILLING, {"open", "copy"}),
+        (limits_are_full, "8", "@global/openai", {"open", "copy"}),
+        (limits_are_full, "8", "lab/gpu", {"copy"}),
+    ],
+)
+async def test_6_the_verbs_are_those_that_do_anything_to_the_highlighted_row(
+    happens: Callable[[MockServer], None],
+    screen: str,
+    row: str,
+    words: set[str],
+    server: MockServer,
+    clock: FrozenClock,
+) -> None:
+    happens(server)
+    async with staged(server, clock, size=(160, 40)) as stage:
+        await stage.press(screen)
+        while row not in stage.highlighted():
+            before = stage.highlighted()
+            await stage.press("down")
+            assert stage.highlighted() != before, f"no row says {row}:\n{stage.text()}"
+
+        assert named(stage) == words
+
+
+def named(stage: Stage) -> set[str]:
+    words = {"open", "mark", "run", "resolve", "sort", "freeze", "copy", "cancel", "pause", "resume", "edit", "send"}
+    return words & set(stage.lines()[-1].split())
 
 
 def verbs(stage: Stage) -> set[str]:

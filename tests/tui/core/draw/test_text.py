@@ -58,11 +58,14 @@ JOINED = ["👩\u200d👩\u200d👧", "क्\u200dष", "e\u0301", "🇩🇪", 
     st.integers(1, 40),
     st.booleans(),
     st.booleans(),
+    st.integers(0, 4),
 )
-def test_fitted_text_takes_exactly_its_cells(texts: list[str], cells: int, right: bool, keep_end: bool) -> None:
+def test_fitted_text_takes_exactly_its_cells(
+    texts: list[str], cells: int, right: bool, keep_end: bool, stem: int
+) -> None:
     spans = tuple(Span(clean(text)) for text in texts)
 
-    assert width(fit(spans, cells, right=right, keep_end=keep_end)) == cells
+    assert width(fit(spans, cells, right=right, keep_end=keep_end, stem=stem)) == cells
 
 
 def test_wide_characters_are_not_cut_in_half() -> None:
@@ -93,3 +96,5 @@ def test_no_character_is_drawn_wider_by_some_terminals_than_by_others() -> None:
 def test_what_is_drawn_before_a_name_stays() -> None:
     assert plain(fit((Span("  └ "), Span("customer-17")), 9, keep_end=True, stem=1)) == "  └ …r-17"
     assert plain(fit((Span("  └ "), Span("customer-17")), 4, keep_end=True, stem=1)) == "…-17"
+    assert plain(fit((Span("warehouse_eu:"), Span("recount")), 15, keep_end=True, stem=1)) == "…use_eu:recount"
+    assert plain(fit((Span("warehouse_eu:"), Span("recount_all")), 15, keep_end=True, stem=1)) == "…se_eu:…unt_all"

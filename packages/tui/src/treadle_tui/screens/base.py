@@ -191,6 +191,10 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         elif name in WAYS:
             self.ctx.go(name)
 
+    def on_grid_opened(self) -> None:
+        """Open what was clicked."""
+        self.act("open")
+
     def act_help(self) -> None:
         """Show every key."""
         read_only, web = self.ctx.executor.only_looks, self.ctx.app_state.web

@@ -10,7 +10,7 @@ from treadle.wire.status import WAITING, Status
 from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.state.failures import FailureRow
 from treadle_tui.core.state.model import Dirty
-from treadle_tui.core.verbs.action import Verb
+from treadle_tui.core.verbs.action import Action, Verb
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_failures
 from treadle_tui.core.views.failure_columns import FAILURE_COLUMNS
@@ -47,6 +47,13 @@ class Failures(ListScreen[FailureRow]):
     def copied(self) -> str | None:
         """Return what finds the group's tasks."""
         return None if self.row is None else f"failure:{self.row.item.id}"
+
+    def offers(self, action: Action) -> bool:
+        """Offer what there is some of in the group for."""
+        if self.row is None:
+            return super().offers(action)
+        item = self.row.item
+        return bool({"resume": item.failed, "resolve": item.failed, "cancel": item.retrying}.get(action.name, True))
 
     def act_open(self) -> None:
         """Show the group's tasks; so it was looked at."""

@@ -8,6 +8,7 @@ from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.limits import LimitRow, limit_rows
 from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import none_of
 from treadle_tui.core.views.limit_columns import LIMIT_COLUMNS
@@ -60,9 +61,16 @@ class Limits(ListScreen[LimitRow]):
             return None
         return self.row.key.key if self.row.is_beneath and self.row.key is not None else self.row.item.name
 
+    def offers(self, action: Action) -> bool:
+        """Offer to fold keys where there are some."""
+        return super().offers(action) and (action.name != "open" or self._has_keys())
+
+    def _has_keys(self) -> bool:
+        return self.row is not None and (self.row.is_beneath or self.row.has_keys)
+
     def act_open(self) -> None:
         """Fold the limit's keys away, or show them again."""
-        if (row := self.row) is not None and (row.is_beneath or row.has_keys):
+        if (row := self.row) is not None and self._has_keys():
             self._folded ^= {row.item.id}
             self.pane.rows.find(row.item.id)
             self.draw(self.WATCHES)

@@ -174,10 +174,6 @@ class ListScreen(BaseScreen, Generic[Row]):
         else:
             super().act(name)
 
-    def on_grid_opened(self) -> None:
-        """Open what was clicked."""
-        self.act("open")
-
     def act_back(self) -> None:
         """Take the filter away, or go back to the queues."""
         if self.filter_text:

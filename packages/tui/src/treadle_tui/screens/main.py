@@ -17,6 +17,7 @@ from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.marks import Marks, TaskRef
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.queues import ALL_QUEUES, SORTS, QueueRow, arranged
+from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.actions import MOVES
 from treadle_tui.core.verbs.executor import FAILURES, failed
 from treadle_tui.core.verbs.plan import Refusal, Report
@@ -34,6 +35,9 @@ from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.export import ExportRequest
 from treadle_tui.widgets.filter_line import FilterLine
 from treadle_tui.widgets.grid import Grid, QueueGrid, TaskGrid
+
+OF_ROW = frozenset({"mark", "copy", "pause-queue", "resume-queue"})
+"""What means nothing where no queue, or no task, is highlighted."""
 
 
 class Main(BaseScreen):
@@ -88,6 +92,15 @@ class Main(BaseScreen):
     def unsafe(self) -> Refusal | None:
         """Return why no verb may act on what is highlighted just now."""
         return self._list.unsafe()
+
+    def offers(self, action: Action) -> bool:
+        """Name what means a queue or a task only where one is highlighted, and what a queue can be brought to."""
+        queue = self._queues.rows.highlighted if self.scope == "queues" else None
+        if queue is not None and action.name in {"pause-queue", "resume-queue"}:
+            return queue.name != ALL_QUEUES and queue.job.paused is (action.name == "resume-queue")
+        if action.name == "open" and self.scope == "tasks":
+            return self._list.rows.cursor is not None
+        return action.name not in OF_ROW or self.copied() is not None
 
     def exported(self) -> ExportRequest:
         """Return what `export` writes: the queues, the marked tasks, or the whole list of them."""
@@ -164,18 +177,12 @@ class Main(BaseScreen):
     def _set_titles(self) -> None:
         queues, ctx = self._queue_grid, self.ctx
         seen, charts = Sight(queues.scroll_offset.y, queues.page, self._queues.rows.count), span_words(ctx.model)
-        foot = queues_foot(seen, ctx.keymap, sort=self._sort, charts=charts, read_only=ctx.executor.only_looks)
+        foot = queues_foot(seen, ctx.keymap, sort=self._sort, charts=charts)
         queues.set_titles(ctx.aged((Span("1 Queues", "title"),), "counts", "jobs", "workers"), foot)
         first = self._task_grid.scroll_offset.y
-        title = self._list.title(first, everything=self._everything(), ascii_only=self.ctx.glyphs.ascii_only)
+        title = self._list.title(first, ascii_only=self.ctx.glyphs.ascii_only)
         self._task_grid.set_titles(self.ctx.aged(title, "tasks"), self._list.footing(first, self._task_grid.page))
         self.show_keys()
-
-    def _everything(self) -> int | None:
-        job = self.ctx.model.queue_rows().get(self.ctx.query.job or "")
-        if job is None or not self.ctx.query.text or self.ctx.query.several_jobs:
-            return None
-        return sum(self.ctx.model.counts.rows.get(job.name, job.job.counts).values())
 
     # What the reader does.
 
@@ -200,10 +207,6 @@ class Main(BaseScreen):
         if event.grid is self._task_grid and self._list.look(event.first, event.height):
             self._want()
         self._set_titles()
-
-    def on_grid_opened(self) -> None:
-        """Open what was clicked."""
-        self.act_open()
 
     def act_open(self) -> None:
         """Go from the queue to its tasks, from a task to its own screen."""
@@ -309,9 +312,7 @@ class Main(BaseScreen):
 
     def _choose_queue_columns(self) -> None:
         names = self.ctx.model.queue_rows() if self._is_wide else ()
-        chosen = queue_columns(self.ctx.model.span, wide=max(map(len, names), default=int(self._is_wide)))
-        if chosen != self._queues.columns:
-            self._queues.columns = chosen
+        self._queues.columns = queue_columns(self.ctx.model.span, wide=max(map(len, names), default=int(self._is_wide)))
 
     def act_pause_queue(self) -> None:
         """Pause the highlighted queue."""
@@ -355,6 +356,7 @@ class Main(BaseScreen):
         self._follow_queue()
         self._queue_grid.rows_changed()
         self.focus_pane("queues")
+        self._set_titles()
 
     def on_filter_line_left(self) -> None:
         """Leave the filter as it was."""
@@ -380,9 +382,7 @@ class Main(BaseScreen):
 
     def narrow_everywhere(self, text: str) -> None:
         """Show the tasks of every queue that a filter means, unless it names one."""
-        if self._queues.rows.find(ALL_QUEUES):
-            self._follow_queue()
-            self._queue_grid.rows_changed()
+        self.select(ALL_QUEUES)
         self.narrow(text)
 
     def _follow_queue(self) -> None:

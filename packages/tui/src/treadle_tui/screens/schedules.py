@@ -7,6 +7,7 @@ from treadle_tui.core.draw.format import total
 from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.schedules import ScheduleRow
+from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.executor import ScheduleVerb
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import none_of
@@ -41,6 +42,18 @@ class Schedules(ListScreen[ScheduleRow]):
     def copied(self) -> str | None:
         """Return the schedule's name."""
         return None if self.row is None else self.row.item.name
+
+    def offers(self, action: Action) -> bool:
+        """Offer what the schedule can be brought to, and its last task where there was one."""
+        if self.row is None:
+            return super().offers(action)
+        item = self.row.item
+        means = {
+            "pause-schedule": not item.paused,
+            "resume-schedule": item.paused,
+            "open": item.last_task_id is not None,
+        }
+        return means.get(action.name, True)
 
     def act_open(self) -> None:
         """Open the last task."""

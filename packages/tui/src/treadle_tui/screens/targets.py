@@ -8,6 +8,8 @@ from treadle_tui.core.draw.format import total
 from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.targets import TargetRow
+from treadle_tui.core.verbs.action import Action
+from treadle_tui.core.verbs.plan import does
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import none_of
 from treadle_tui.core.views.target_columns import TARGET_COLUMNS
@@ -41,6 +43,11 @@ class Targets(ListScreen[TargetRow]):
         """Return the target's name."""
         row = self.row
         return None if row is None else row.item.name
+
+    def offers(self, action: Action) -> bool:
+        """Offer the verbs that do anything to the holder, where there is one."""
+        holder = None if self.row is None else self.row.holder
+        return super().offers(action) and does(action.name, () if holder is None else [holder.status])
 
     def task_id(self) -> str | None:
         """Return the holder."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, NamedTuple, TypeVar
 
+from treadle.wire.names import GLOBAL
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.spans import USUAL, ChartSpan
@@ -161,10 +162,21 @@ def named(name: str | None, context: CellContext, tone: Tone = "plain") -> Spans
     return (Span(clean(name, ascii_only=context.glyphs.ascii_only), tone),) if name else NOTHING
 
 
-def named_in_room(room: str, name: str, context: CellContext) -> Spans:
-    """Return a name with its room before it, as a cell."""
-    ascii_only = context.glyphs.ascii_only
-    return (Span(f"{clean(room, ascii_only=ascii_only)}:", "dim"), Span(clean(name, ascii_only=ascii_only), "bold"))
+def named_in_room(room: str, name: str, context: CellContext, *, within: str = "") -> Spans:
+    """Return a name with its room before it, and what it is called by `within` that, as a cell.
+
+    The first span is the room as far as it tells one from another: names of the shared one are cut from there on.
+    """
+    parts = ("", f"{room}:{within}", name) if room == GLOBAL else (f"{room}:", within, name)
+    stem, middle, last = (clean(part, ascii_only=context.glyphs.ascii_only) for part in parts)
+    return (Span(stem, "dim"), Span(middle, "dim"), Span(last, "bold"))
+
+
+def named_job(full_name: str, context: CellContext, tone: Tone = "plain") -> Spans:
+    """Return the full name of a job, as a cell; its first span is as in `named_in_room`."""
+    room, colon, name = full_name.partition(":")
+    parts = ("", full_name) if room == GLOBAL else (f"{room}{colon}", name)
+    return tuple(Span(clean(part, ascii_only=context.glyphs.ascii_only), tone) for part in parts)
 
 
 def text(value: str, tone: str = "plain") -> Spans:

@@ -92,12 +92,15 @@ def fit(
 ) -> Spans:
     """Return the spans in exactly `cells` cells: clipped, or padded on the side that `right` leaves.
 
-    With `keep_end` it is the beginning that is left out, behind the first `stem` spans if there is room for them.
+    With `keep_end` it is the beginning that is left out, behind the first `stem` spans if there is room for them: of
+    those no more is left out than what they take beyond half of the cells.
     """
     taken = width(spans)
     if taken > cells:
-        if keep_end and 0 < width(spans[:stem]) < cells:
-            return (*spans[:stem], *fit(spans[stem:], cells - width(spans[:stem]), keep_end=True, ellipsis=ellipsis))
+        if keep_end and 0 < (begin := width(spans[:stem])) < cells:
+            begin = min(begin, max(cells // 2, cells - width(spans[stem:])))
+            stay = fit(spans[:stem], begin, keep_end=True, ellipsis=ellipsis)
+            return (*stay, *fit(spans[stem:], cells - begin, keep_end=True, ellipsis=ellipsis))
         return _clipped(spans, cells, keep_end=keep_end, ellipsis=ellipsis)
     if taken == cells:
         return spans

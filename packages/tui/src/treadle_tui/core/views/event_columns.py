@@ -1,7 +1,7 @@
 """The columns of the events' pane."""
 
 from treadle.wire.status import Status
-from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_job
 from treadle_tui.core.draw.format import clock, short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
@@ -46,7 +46,7 @@ def _id(row: EventRow, _: CellContext) -> Spans:
 def _name(row: EventRow, context: CellContext) -> Spans:
     name = row.name or (row.subject[-8:] if row.kind == "worker" else "")
     tone: Tone = "warn" if row.kind == "gap" else "plain"
-    return named(name, context, tone)
+    return named_job(name, context, tone) if name else NOTHING
 
 
 def _worker(row: EventRow, context: CellContext) -> Spans:
@@ -63,7 +63,7 @@ EVENT_COLUMNS: tuple[Column[EventRow], ...] = (
     Column("TIME", 8, _at, names=True),
     Column("      WAS   IS", 23, _what),
     Column("TASK", 8, _id),
-    Column("JOB", 18, _name, keep_end=True, rank=1, most=40),
+    Column("JOB", 18, _name, keep_end=True, stem=lambda _: True, rank=1, most=40),
     Column("WORKER", 10, _worker, keep_end=True, rank=3, most=16),
     Column("WHY", 12, _why, rank=2, most=400),
 )

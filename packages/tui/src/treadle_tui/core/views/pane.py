@@ -47,9 +47,10 @@ class Pane(Generic[Row]):
 
     @columns.setter
     def columns(self, columns: Sequence[Column[Row]]) -> None:
-        """Show other columns from now on."""
-        self._columns = tuple(columns)
-        self._placed.cache_clear()
+        """Show these columns from now on."""
+        if tuple(columns) != self._columns:
+            self._columns = tuple(columns)
+            self._placed.cache_clear()
 
     def measure(self, first: int, count: int) -> bool:
         """Let columns be as wide as what stands in these lines, and show those in which something does.

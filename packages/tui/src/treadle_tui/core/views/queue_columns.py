@@ -1,18 +1,18 @@
 """The columns of the queues' pane."""
 
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 from treadle.wire.jobs import Percentiles
 from treadle.wire.names import INTERNAL
-from treadle_tui.core.draw.columns import NOTHING, CellContext, Column
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named_in_room
 from treadle_tui.core.draw.format import age, bar, lasted, number, rate, since, sparkline, spread
 from treadle_tui.core.draw.glyphs import QUEUE_TONES
 from treadle_tui.core.draw.spans import USUAL, ChartSpan
-from treadle_tui.core.draw.text import Span, Spans, Tone, clean
+from treadle_tui.core.draw.text import Span, Spans, Tone
 from treadle_tui.core.state.charts import charted
 from treadle_tui.core.state.queues import ALL_QUEUES, QueueRow
-from treadle_tui.core.verbs.actions import BY_NAME
 from treadle_tui.core.verbs.keymap import Keymap
 
 BAR = 8
@@ -27,10 +27,7 @@ def count(value: int, *, tone: Tone = "plain", cells: int = 5) -> Spans:
 def _job(row: QueueRow, context: CellContext) -> Spans:
     if row.name == ALL_QUEUES:
         return (Span(row.job.name, "bold"),)
-    room, category, name = (
-        clean(part, ascii_only=context.glyphs.ascii_only) for part in (row.job.room_id, row.job.category, row.job.name)
-    )
-    return (Span(f"{room}:{category}:", "dim"), Span(name, "bold"))
+    return named_in_room(row.job.room_id, row.job.name, context, within=f"{row.job.category}:")
 
 
 def _queue_state(row: QueueRow, context: CellContext) -> Spans:
@@ -108,7 +105,7 @@ def _chart(span: ChartSpan) -> Column[QueueRow]:
 
 
 _BEFORE: tuple[Column[QueueRow], ...] = (
-    Column("JOB", 26, _job, keep_end=True, most=64, names=True),
+    Column("JOB", 26, _job, keep_end=True, stem=lambda _: True, most=64, names=True),
     Column("STATE", 9, _queue_state),
     Column("PENDING", 7, lambda row, _: count(row.pending, cells=7, tone="bold"), right=True),
     Column("RUN / SLOTS", BAR + 9, _queue_slots, rank=2, most=BAR + 12),
@@ -128,6 +125,7 @@ _AFTER: tuple[Column[QueueRow], ...] = (
 )
 
 
+@cache
 def columns(span: ChartSpan = USUAL, *, wide: int = 0) -> tuple[Column[QueueRow], ...]:
     """Return the queues' pane from left to right, with a chart over `span`.
 
@@ -153,12 +151,10 @@ class Sight(NamedTuple):
     total: int
 
 
-def queues_foot(seen: Sight, keymap: Keymap, *, sort: str, charts: str, read_only: bool) -> Spans:
-    """Return what works in the pane, and which of its lines are seen where there are more than it has room for."""
-    said = {"pause-queue": "pause", "open": "open", "sort": f"sort: {sort}", "wide": "wide", "span": charts}
-    words = "  ".join(
-        f"{keymap.cap(name)} {word}" for name, word in said.items() if not (read_only and BY_NAME[name].writes)
-    )
+def queues_foot(seen: Sight, keymap: Keymap, *, sort: str, charts: str) -> Spans:
+    """Return how the pane is drawn, and which of its lines are seen where there are more than it has room for."""
+    said = {"sort": f"sort: {sort}", "wide": "wide", "span": charts}
+    words = "  ".join(f"{keymap.cap(name)} {word}" for name, word in said.items())
     if seen.page >= seen.total:
         return (Span(words, "dim"),)
     last = min(seen.above + seen.page, seen.total)

@@ -2,7 +2,7 @@
 
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.sealed import ENCRYPTED, seal_of
-from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_in_room
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named_in_room, named_job
 from treadle_tui.core.draw.format import age, one_line, period, short_id, since
 from treadle_tui.core.draw.glyphs import SCHEDULE_TONES, TASK_TONES
 from treadle_tui.core.draw.text import Span, Spans, clean
@@ -55,7 +55,7 @@ def _task(row: ScheduleRow, _: CellContext) -> Spans:
 
 
 def _job(row: ScheduleRow, context: CellContext) -> Spans:
-    return named(row.item.job_name, context, "dim")
+    return named_job(row.item.job_name, context, "dim")
 
 
 def _payload(row: ScheduleRow, context: CellContext) -> Spans:
@@ -67,14 +67,14 @@ def _payload(row: ScheduleRow, context: CellContext) -> Spans:
 
 
 SCHEDULE_COLUMNS: tuple[Column[ScheduleRow], ...] = (
-    Column("SCHEDULE", 20, _name, keep_end=True, most=48, names=True),
+    Column("SCHEDULE", 20, _name, keep_end=True, stem=lambda _: True, most=48, names=True),
     Column("WHEN", 20, _when, rank=3, most=40),
     Column("STATE", 8, _state),
     Column("NEXT", 9, _next, right=True),
     Column("LAST", 9, _last, right=True, rank=2),
     Column("TASK", 8, _task, rank=4),
     Column("TASK IS", 11, _task_is),
-    Column("JOB", 18, _job, keep_end=True, rank=1, most=64),
+    Column("JOB", 18, _job, keep_end=True, stem=lambda _: True, rank=1, most=64),
     Column("PAYLOAD", 12, _payload, most=80, fills=lambda row: bool(row.item.payload or row.item.left_out), extra=True),
 )
 """The schedules' pane from left to right; below some width TASK falls away first, then WHEN, LAST, the job. What is

@@ -1,7 +1,7 @@
 """The columns of the targets' pane."""
 
 from treadle.wire.transitions import ADMITS
-from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_in_room
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_in_room, named_job
 from treadle_tui.core.draw.format import age, number, short_id, since
 from treadle_tui.core.draw.glyphs import TARGET_TONES
 from treadle_tui.core.draw.text import Span, Spans
@@ -41,7 +41,7 @@ def _holder(row: TargetRow, _: CellContext) -> Spans:
 
 
 def _job(row: TargetRow, context: CellContext) -> Spans:
-    return named(None if row.holder is None else row.holder.job_name, context)
+    return NOTHING if row.holder is None else named_job(row.holder.job_name, context)
 
 
 def _worker(row: TargetRow, context: CellContext) -> Spans:
@@ -53,7 +53,7 @@ def _next(row: TargetRow, _: CellContext) -> Spans:
 
 
 TARGET_COLUMNS: tuple[Column[TargetRow], ...] = (
-    Column("TARGET", 18, _name, keep_end=True, most=48, names=True),
+    Column("TARGET", 18, _name, keep_end=True, stem=lambda _: True, most=48, names=True),
     Column("STATE", 10, _state),
     Column("FOR", 5, _held_for, right=True),
     Column("ENDS", 7, _ends, right=True, rank=3),
@@ -61,6 +61,6 @@ TARGET_COLUMNS: tuple[Column[TargetRow], ...] = (
     Column("WAIT", 6, _waiting, right=True),
     Column("NEXT", 8, _next, rank=1),
     Column("WORKER", 10, _worker, keep_end=True, rank=4, most=24),
-    Column("HOLDER'S JOB", 18, _job, keep_end=True, rank=2, most=64),
+    Column("HOLDER'S JOB", 18, _job, keep_end=True, stem=lambda _: True, rank=2, most=64),
 )
 """The targets' pane from left to right; below some width WORKER falls away first, then ENDS, the job, NEXT."""

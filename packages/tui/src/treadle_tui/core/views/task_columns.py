@@ -6,7 +6,7 @@ from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.status import LEASED, TERMINAL, WAITING, Status
 from treadle.wire.tags import shown
 from treadle.wire.tasks import TaskItem
-from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, text
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_job, text
 from treadle_tui.core.draw.format import age, bar, lasted, number, one_line, short_id, since, task_state
 from treadle_tui.core.draw.text import Span, Spans, clean
 
@@ -125,7 +125,13 @@ def _has_key(task: TaskItem) -> bool:
 
 
 _JOB: Column[TaskItem] = Column(
-    "JOB", 16, lambda task, context: named(task.job_name, context), keep_end=True, rank=1, most=40
+    "JOB",
+    16,
+    lambda task, context: named_job(task.job_name, context),
+    keep_end=True,
+    stem=lambda _: True,
+    rank=1,
+    most=40,
 )
 
 COLUMNS: tuple[Column[TaskItem], ...] = (

@@ -176,8 +176,15 @@ class TaskList:
             gone = max(0, gone - come)
         return come + gone + sum(key in shown and shown[key].version != row.version for key, row in table.rows.items())
 
-    def title(self, first: int, *, everything: int | None, ascii_only: bool) -> Spans:
-        """Return the upper line: whose tasks, how many of `everything`, how many are marked or came in above."""
+    def _everything(self) -> int | None:
+        """Return how many tasks the queue has, where a filter leaves some out."""
+        job = self._model.queue_rows().get(self._query.job or "")
+        if job is None or not self._query.text or self._query.several_jobs:
+            return None
+        return sum(self._model.counts.rows.get(job.name, job.job.counts).values())
+
+    def title(self, first: int, *, ascii_only: bool) -> Spans:
+        """Return the upper line: whose tasks, how many of all, how many are marked or came in above."""
         query, spans = self._query, [Span("2 Tasks", "title")]
         if query.job is not None or query.several_jobs:
             name = "all queues" if query.several_jobs else query.job or ""
@@ -185,7 +192,7 @@ class TaskList:
             # Of another queue or filter nothing is known before the server has told of it; nor which queues there are.
             is_known = table.known_at is not None or (query.want() is None and self._model.jobs.generation > 0)
             count = total(self.rows.total, capped=table.total_is_capped) if is_known else UNKNOWN
-            of_all = "" if everything is None else f" of {everything:,}"
+            of_all = "" if (everything := self._everything()) is None else f" of {everything:,}"
             spans += [Span(f"  {clean(name, ascii_only=ascii_only)}", "bold"), Span(f"  {count}{of_all}", "dim")]
         if self._model.tasks.is_partial:
             spans.append(Span("   partial: not all were looked through", "warn"))
