@@ -1,13 +1,20 @@
-"""What signals do in a process whose loop heeds them, and in its copies."""
+"""What signals do in a process whose loop heeds them and in its copies, and tasks that begin where they are made."""
 
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import copy_context
+from functools import partial
+from typing import Any
 
 import pytest
 
+from tests.worker.conftest import working_at
+from treadle import Client, task
 from treadle.loops import ended_by, loop_factory
+from treadle_server.testing import Served
 
 
 def copy_that_is_told(number: signal.Signals) -> int:
@@ -41,3 +48,54 @@ def test_a_copy_of_the_process_is_ended_by_sigterm(make: Callable[[], asyncio.Ab
 
     assert (told, ends) == (-signal.SIGTERM, [])
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@types.coroutine
+def _continued(work: Coroutine[Any, Any, Any], waits: Any) -> Generator[Any, Any, Any]:
+    while True:
+        try:
+            sent = yield waits
+        except BaseException as error:  # noqa: BLE001 - whatever the loop throws into it
+            go_on = partial(work.throw, error)
+        else:
+            go_on = partial(work.send, sent)
+        try:
+            waits = go_on()
+        except StopIteration as done:
+            return done.value
+
+
+def at_once(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any) -> "asyncio.Task[Any]":
+    """Begin a task on the spot, as `asyncio.eager_task_factory` does, which Python 3.11 has not."""
+    waits, ended = None, None
+    context = options.pop("context", None) or copy_context()
+    try:
+        waits = context.run(work.send, None)
+    except StopIteration as done:
+        ended = done
+
+    async def rest() -> Any:
+        return await _continued(work, waits) if ended is None else ended.value
+
+    return asyncio.Task(rest(), loop=loop, context=context, **options)
+
+
+@task
+async def double(n: int) -> int:
+    return 2 * n
+
+
+@pytest.mark.anyio
+async def test_tasks_that_begin_where_they_are_made_are_submitted_and_run(
+    treadle_server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A submit was waited for without end, and a worker kept a slot for each run that had ended on the spot."""
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(getattr(asyncio, "eager_task_factory", at_once))
+    place = treadle_server.url, treadle_server.token
+    async with asyncio.timeout(30), Client(*place) as client, working_at(*place, double):
+        handles = await asyncio.gather(*(client.submit(double.bind(n)) for n in range(20)))
+        results = [await handle.result() for handle in handles]
+
+    assert results == [2 * n for n in range(20)]
+    assert "did not end in time" not in caplog.text

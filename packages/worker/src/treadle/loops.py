@@ -1,14 +1,16 @@
-"""Which event loop runs a process that is Treadle's own, uvloop where it is installed, and what signals do there."""
+"""Which event loop runs a process that is Treadle's own, what signals do there, and when tasks begin in any loop."""
 
 import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from treadle.standard_files import open_what_is_closed
+
+R = TypeVar("R")
 
 _before: dict[signal.Signals, Any] = {}
 """What the signals did that are handled now."""
@@ -34,6 +36,24 @@ def has_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def in_turn(work: Coroutine[Any, Any, R]) -> Coroutine[Any, Any, R]:
+    """Return the work as it is to be made a task of, so that it begins in a later turn of the loop, as tasks do.
+
+    Where the program has a task factory, as `asyncio.eager_task_factory`, they may begin on the spot: before whoever
+    begins one has noted it, and before others have joined what it is to do.
+    """
+    return work if asyncio.get_running_loop().get_task_factory() is None else _in_next_turn(work)
+
+
+async def _in_next_turn(work: Coroutine[Any, Any, R]) -> R:
+    try:
+        await asyncio.sleep(0)
+    except BaseException:
+        work.close()
+        raise
+    return await work
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from treadle.errors import (
     WouldBlock,
 )
 from treadle.forks import process_number
+from treadle.loops import in_turn
 from treadle.transport.bearer import Bearer
 from treadle.transport.retries import QuietLog, delays, may_be_resent
 
@@ -203,7 +204,7 @@ class Connection:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Start a background task, which ends with the connection at the latest."""
-        task = self._group.create_task(work)
+        task = self._group.create_task(in_turn(work))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 

@@ -6,6 +6,8 @@ from collections.abc import Coroutine
 from contextvars import Context
 from typing import Any, TypeVar
 
+from treadle.loops import in_turn
+
 log = logging.getLogger("treadle.worker")
 
 T = TypeVar("T")
@@ -18,7 +20,7 @@ class GuardedGroup(asyncio.TaskGroup):
         self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
     ) -> "asyncio.Task[T | None]":
         """Begin a task which, where `coro` raises an `Exception`, logs it and returns None."""
-        return super().create_task(_guarded(coro), name=name, context=context)
+        return super().create_task(in_turn(_guarded(coro)), name=name, context=context)
 
 
 async def _guarded(work: Coroutine[Any, Any, T]) -> T | None:
