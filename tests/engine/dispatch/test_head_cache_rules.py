@@ -44,11 +44,12 @@ class Rows:
 
     async def after(self, _tx, last, most, now):
         self.read += [(lane, most) for lane in last]
-        rows = sorted(self.rows, key=order)
-        return {
-            lane: [row for row in rows if row.lane == lane and order(row) > order(place)][:most]
-            for lane, place in last.items()
-        }
+        behind = (row for row in self.rows if row.lane in last and order(row) > order(last[row.lane]))
+        found = {lane: [] for lane in last}
+        for row in sorted(behind, key=order):
+            if len(found[row.lane]) < most:
+                found[row.lane].append(row)
+        return found
 
     async def heads(self, _tx, lanes, most, now, heaviest=10**6):
         found = defaultdict(list, {lane: [] for lane in lanes})
