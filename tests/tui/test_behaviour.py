@@ -91,7 +91,7 @@ async def test_2_idle_means_that_nothing_is_asked_and_nothing_drawn(
         board = stage.app.front_screen
         assert board is not None
         drawn: list[Any] = []
-        monkeypatch.setattr(board, "draw", drawn.append)
+        monkeypatch.setattr(board, "show", drawn.append)
         server.asked.clear()
 
         for _ in range(20):
