@@ -2,11 +2,21 @@
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, cast
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, cast
+from zoneinfo import ZoneInfo
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Json, SecretStr, computed_field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    Json,
+    PlainSerializer,
+    PlainValidator,
+    SecretStr,
+    computed_field,
+)
 
 from tests.worker.conftest import Working
 from tests.worker.oddities import mixes, mixes_in_process, mixes_in_step, mixes_in_thread
@@ -118,6 +128,76 @@ def test_a_model_is_written_so_that_it_is_read_again(annotation: Any, value: Any
 
     assert returned.write(value, "result") == written
     assert returned.read(written) == (written if annotation is Any else value)
+
+
+class Colour:
+    """What pydantic reads and writes by functions of the user's alone."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Colour) and other.name == self.name
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def colour(given: object) -> Colour:
+    return given if isinstance(given, Colour) else Colour(str(given))
+
+
+Painted = Annotated[Colour, PlainValidator(colour), PlainSerializer(lambda one: one.name)]
+
+
+@dataclass
+class Renamed:
+    n: Annotated[int, Field(alias="number")] = 0
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "written"),
+    [
+        (list[Painted], [Colour("red")], ["red"]),
+        (ZoneInfo, ZoneInfo("Europe/Berlin"), "Europe/Berlin"),
+        (PurePosixPath | None, PurePosixPath("a"), "a"),
+        (Renamed, Renamed(3), {"number": 3}),
+    ],
+    ids=["a class with its own functions", "a zone", "a path", "an alias in a dataclass"],
+)
+def test_what_only_its_type_can_write_is_written_by_it(annotation: Any, value: Any, written: Any) -> None:
+    """An argument of such a type was taken, and a result was refused, or came back as another one."""
+    returned = Returned(annotation)
+
+    assert returned.write(value, "result") == written
+    assert returned.read(written) == value
+
+
+class Fallback(BaseModel):
+    n: int = Field(0, serialization_alias="written")
+
+
+def test_a_result_that_would_be_read_again_as_another_one_is_refused() -> None:
+    said = r"^result would be read again as another one, Fallback\(n=1\) as Fallback\(n=0\): let its"
+    with pytest.raises(BadValue, match=said):
+        Returned(Fallback).write(Fallback(n=1), "result")
+
+    assert Returned().write(Fallback(n=1), "result") == {"written": 1}
+    assert Returned(Fallback).write(Fallback(), "result") == {"written": 0}
+
+
+def test_what_no_type_can_write_is_told_as_ever() -> None:
+    for annotation in (list[Painted], int, Any):
+        with pytest.raises(BadValue, match=r"^result\[0\]: range, which is no JSON"):
+            Returned(annotation).write([range(3)], "result")
+
+
+class Picture(BaseModel):
+    data: bytes
+
+
+def test_bytes_of_a_model_that_writes_them_as_a_text_are_told_what_to_write() -> None:
+    with pytest.raises(BadValue, match=r"^result\[0\]: bytes that are no text in Picture, .*ser_json_bytes='base64'"):
+        Returned().write([Picture(data=b"\xff")], "result")
 
 
 @pytest.mark.anyio

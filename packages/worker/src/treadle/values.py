@@ -164,7 +164,13 @@ def _reason(value: Any, error: BaseException) -> str:
         return (
             "a coroutine that was never awaited: write `await` before it, and make what calls it, as a decorator, async"
         )
-    return f"{type(value).__name__}, {NO_JSON}: {said_by(error)[:300]}; give plain data"
+    kind, said = type(value).__name__, said_by(error)[:300]
+    if isinstance(value, BaseModel) and "utf-8" in said:
+        return (
+            f"bytes that are no text in {kind}, which pydantic writes as one: give it"
+            " model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64')"
+        )
+    return f"{kind}, {NO_JSON}: {said}; give plain data"
 
 
 def brief(value: Any) -> str:

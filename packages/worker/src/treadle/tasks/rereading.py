@@ -1,10 +1,12 @@
 """Which arguments a worker reads again as they were given, once they were written as JSON."""
 
+import functools
 import types
 import typing
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from operator import or_
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,7 +15,7 @@ from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic_core import to_json
 
 from treadle.errors import BadValue
-from treadle.values import members
+from treadle.values import brief, members
 from treadle.wire.values import MOST_LEVELS
 
 _SURE: frozenset[Any] = frozenset(
@@ -22,6 +24,17 @@ _SURE: frozenset[Any] = frozenset(
 """Types of which pydantic reads again whatever it has written as JSON."""
 
 _UNIONS = frozenset({typing.Union, types.UnionType})
+
+
+def listed(annotation: Any) -> Any:
+    """Return a type with lists for what is `Iterable`, which pydantic reads as an iterator that ends after one pass."""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Iterable or annotation is Iterable:
+        return list[inner[0] if inner else Any]  # type: ignore[misc]
+    made = tuple(map(listed, inner)) if origin in {typing.Annotated, *_UNIONS} else inner
+    if all(one is other for one, other in zip(made, inner, strict=True)):
+        return annotation
+    return typing.Annotated[(made[0], *inner[1:])] if origin is typing.Annotated else functools.reduce(or_, made)
 
 
 def is_sure(annotation: Any) -> bool:
@@ -50,8 +63,112 @@ def takes_both(schema: Any) -> bool:
     It may be said of more types than that: who asks counts the bytes of a value then.
     """
     # A field may be called `type`, too, and then it is no kind that stands there.
-    kinds = {kind for part in _parts_of(schema) if isinstance(kind := part.get("type"), str)}
-    return {"bytes", "union"} <= kinds
+    return {"bytes", "union"} <= _kinds_of(schema)
+
+
+def takes_bytes(schema: Any) -> bool:
+    """Return whether bytes stand anywhere in what pydantic made of a type."""
+    return "bytes" in _kinds_of(schema)
+
+
+def _kinds_of(schema: Any) -> set[str]:
+    return {kind for part in _parts_of(schema) if isinstance(kind := part.get("type"), str)}
+
+
+_PYDANTICS = frozenset({"pydantic._internal._generate_schema", "pydantic._internal._validators"})
+"""Where those functions stand; to look at what they read again is dear, and finds nothing."""
+
+
+def may_lose(schema: Any) -> bool:
+    """Return whether pydantic may write of a type what it reads as something else.
+
+    Functions of its own may write it; it may be written by another name than it is read by, and bytes in another form.
+    It may be said of more types than that, and so it is with the next one.
+    """
+    return any(map(_loses, _parts_of(schema)))
+
+
+def may_shift(schema: Any) -> bool:
+    """Return whether a value of a type may become another one each time it is read, by the type's own functions."""
+    return any(map(_shifts, _parts_of(schema)))
+
+
+def _loses(part: Mapping[str, Any]) -> bool:
+    config, writes = part.get("config"), part.get("serialization")
+    return bool(
+        (isinstance(writes, Mapping) and _calls(writes))
+        or (isinstance(config, Mapping) and _form(config, "ser_json_bytes") != _form(config, "val_json_bytes"))
+        or part.get("serialization_exclude_if") is not None
+        or part.get("serialization_alias") != part.get("validation_alias")
+        or (part.get("type") == "dataclass-field" and part.get("validation_alias") is not None)
+    )
+
+
+def _form(config: Mapping[str, Any], name: str) -> object:
+    return config.get(name) or "utf8"
+
+
+def _shifts(part: Mapping[str, Any]) -> bool:
+    return bool(_calls(part) or part.get("post_init") or part.get("custom_init"))
+
+
+def _calls(part: Mapping[str, Any]) -> bool:
+    """Return whether a function reads or writes, and none of those by which pydantic knows paths and the like."""
+    if not str(part.get("type")).startswith("function-"):
+        return False
+    said = part.get("function")
+    function = said.get("function") if isinstance(said, Mapping) else said
+    return getattr(function, "__module__", None) not in _PYDANTICS
+
+
+def is_altered(value: object, again: object, written: Any, rewritten: Any) -> bool:
+    """Return whether what was read again of a value, and is `rewritten`, is another one of the value's type.
+
+    One of another type, that JSON writes alike, is none. Sets have no order.
+    """
+    return bool(
+        written != rewritten and _unordered(written) != _unordered(rewritten) and _types(value) == _types(again)
+    )
+
+
+def first_altered(
+    model: BaseModel, again: BaseModel, written: Mapping[str, Any], rewritten: Mapping[str, Any]
+) -> str | None:
+    """Return what is said of the first argument that `is_altered`; None without one."""
+    for field, value in model:
+        name, read = str(type(model).model_fields[field].alias), getattr(again, field)
+        if is_altered(value, read, written.get(name), rewritten.get(name)):
+            return f"{name} {altered(value, read)}"
+    return None
+
+
+def first_of_both(model: BaseModel, again: BaseModel) -> str | None:
+    """Return what is said of the first argument with bytes that were read again as a text, or the other way."""
+    for field, value in model:
+        if bytes_in(value) != bytes_in(getattr(again, field)):
+            return (
+                f"{type(model).model_fields[field].alias} takes bytes and texts, which JSON can't tell apart, and"
+                f" {brief(value)} would be read again as the other: take one of them, or two arguments"
+            )
+    return None
+
+
+def _unordered(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _unordered(inner) for name, inner in data.items()}
+    return sorted(map(to_json, map(_unordered, data))) if isinstance(data, list) else data
+
+
+def _types(value: object, levels: int = MOST_LEVELS) -> Any:
+    return type(value), [_types(inner, levels - 1) for _, inner in members(value)] if levels else []
+
+
+def altered(value: object, again: object) -> str:
+    """Return what is said of a value that would be read again as another one, and what to do."""
+    return (
+        f"would be read again as another one, {brief(value)} as {brief(again)}: let its validators and __post_init__"
+        " leave alone what they have made, and write it by the alias, and in the form, that it is read by"
+    )
 
 
 def reads_less(schema: Any) -> bool:

@@ -6,37 +6,51 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic_core import to_json
 
 from treadle.errors import BadValue
-from treadle.tasks.rereading import bytes_in, check_no_secret, is_sure, reads_less, takes_both
+from treadle.tasks.rereading import (
+    altered,
+    bytes_in,
+    check_no_secret,
+    is_altered,
+    is_sure,
+    listed,
+    may_lose,
+    reads_less,
+    takes_both,
+)
 from treadle.values import asked, brief, plain
+from treadle.wire.values import fault
 
-_BYTES = ConfigDict(val_json_bytes="base64")
-"""Results are sent with bytes in base64, as arguments are."""
+_AS_ARGUMENTS = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="constants")
+"""Bytes are sent in base64, and what is not finite is refused."""
 
 
 class Returned:
     """The results of a function that is annotated so."""
 
-    __slots__ = ("_annotation", "_is_sure", "_reads", "_reads_less", "_takes_both")
+    __slots__ = ("_annotation", "_is_sure", "_may_lose", "_reads", "_reads_less", "_takes_both")
 
     def __init__(self, annotation: Any = Any) -> None:
-        self._annotation = annotation
+        self._annotation = annotation = listed(annotation)
         self._reads: TypeAdapter[list[Any]] | None = None
         self._is_sure = is_sure(annotation)
         self._takes_both: bool | None = False if self._is_sure else None
         """Whether it takes bytes or something else in one place; None until it is asked."""
+        self._may_lose = False
+        """Whether it may be read as something else than was written."""
         self._reads_less = False
         """Whether it would not be read again as it is written for others."""
 
     def write(self, value: Any, name: str) -> Any:
         """Return a result as plain JSON data. Raises `BadValue`, which names the place within `name`.
 
-        So it does for bytes that would be read again as a text, for a text that would be read as bytes, and for a
-        secret, of which nothing would be kept.
+        So it does for bytes that would be read again as a text, for a text that would be read as bytes, for a secret,
+        of which nothing would be kept, and for what would be read again as another one.
         """
         if self._takes_both is None:
             schema = self._reader().core_schema
             self._takes_both, self._reads_less = takes_both(schema), reads_less(schema)
-        data = plain(value, name, round_trip=self._reads_less)
+            self._may_lose = may_lose(schema)
+        data = self._plain(value, name, round_trip=self._reads_less)
         if not self._is_sure or isinstance(value, BaseModel):
             check_no_secret(value, data, name)
         if self._takes_both and bytes_in(value) != bytes_in(self.read(data)):
@@ -44,7 +58,33 @@ class Returned:
                 f"{name} may be bytes or a text, as the function is annotated, which JSON can't tell apart, and"
                 f" {brief(value)} would be read again as the other: return one of them, or a dict that says which it is"
             )
+        if self._may_lose and self._is_lost(value, data, name):
+            data = self._typed(value)
+            if data is None or self._is_lost(value, data, name):
+                raise BadValue(f"{name} {altered(value, self.read(data))}")
         return data
+
+    def _plain(self, value: Any, name: str, *, round_trip: bool) -> Any:
+        """Return a value as every one is written; where it can't be, as its type says that it is."""
+        try:
+            return plain(value, name, round_trip=round_trip)
+        except BadValue:
+            if self._is_sure or (data := self._typed(value)) is None:
+                raise
+            return data
+
+    def _typed(self, value: Any) -> Any:
+        """Return a value as its type says that it is written; None where it can't be."""
+        dump = self._reader().dump_python
+        data = asked(lambda: dump([value], mode="json", by_alias=True, round_trip=True, warnings="error")[0], _none)
+        return None if fault(data) is not None else data
+
+    def _is_lost(self, value: Any, data: Any, name: str) -> bool:
+        """Return whether `data`, which was written of a value, is read as another one of its type."""
+        again = self.read(data)
+        # Without what a model computes, which may be another thing each time.
+        written, rewritten = (self._plain(one, name, round_trip=True) for one in (value, again))
+        return is_altered(value, again, written, rewritten)
 
     def read(self, data: Any) -> Any:
         """Return a result, JSON, as what the function says that it returns; as it is when it is no such thing."""
@@ -60,7 +100,11 @@ class Returned:
         """
         if self._reads is None:
             try:
-                self._reads = TypeAdapter(list[self._annotation], config=_BYTES)  # type: ignore[name-defined]
+                self._reads = TypeAdapter(list[self._annotation], config=_AS_ARGUMENTS)  # type: ignore[name-defined]
             except Exception:  # noqa: BLE001 - whatever its types raise; but what a result is like need not be known
                 self._reads = TypeAdapter(list[Any])
         return self._reads
+
+
+def _none(_: BaseException) -> None:
+    """Return that there is nothing."""

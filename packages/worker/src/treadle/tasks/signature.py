@@ -5,14 +5,24 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
 from treadle.errors import BadValue, DefinitionError, InvalidArguments
 from treadle.tasks.payload_schema import described, schema_of
-from treadle.tasks.rereading import bytes_in, is_sure, secret_of, takes_both
+from treadle.tasks.rereading import (
+    first_altered,
+    first_of_both,
+    is_sure,
+    listed,
+    may_lose,
+    may_shift,
+    secret_of,
+    takes_both,
+    takes_bytes,
+)
 from treadle.tasks.returned import Returned
 from treadle.values import asked, brief, named, plain, said_by
 from treadle.wire.options import OPTIONS
@@ -25,6 +35,10 @@ _BY_POSITION = frozenset({inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.P
 """How a context is given."""
 
 _CANT = "can't be called so"
+_UNREAD = "written as JSON it could not be read again"
+
+
+BytesMode: TypeAlias = typing.Literal["base64", "utf8"]
 
 
 class StandIn:
@@ -70,11 +84,14 @@ class Signature:
         self._model: type[BaseModel] | None = None
         self._places: tuple[tuple[str, str], ...] = ()
         """Each parameter with the model's field for it: pydantic takes a microsecond to say what fields there are."""
-        self._partial: dict[frozenset[str], type[BaseModel]] = {}
+        self._partial: dict[tuple[frozenset[str], BytesMode], type[BaseModel]] = {}
         self._is_sure = False
         """Whether what was written of the arguments is read again by their types, without looking."""
         self._takes_both = False
         """Whether one of them takes bytes or something else in one place."""
+        self._may_lose = self._may_shift = False
+        """Whether one of them may be read as another one than was written, or as another one each time."""
+        self._takes_bytes = False
         self._returns: Returned | None = None
 
     @property
@@ -83,8 +100,11 @@ class Signature:
         if self._model is None:
             self._model = self._make_model()
             self._places = tuple(zip(self.names, self._model.model_fields, strict=True))
-            self._is_sure = all(is_sure(self._resolve(parameter.annotation)) for parameter in self.parameters)
-            self._takes_both = not self._is_sure and takes_both(self._model.__pydantic_core_schema__)
+            self._is_sure = all(is_sure(listed(self._resolve(parameter.annotation))) for parameter in self.parameters)
+            kinds = self._model.__pydantic_core_schema__
+            self._takes_bytes = takes_bytes(kinds)
+            self._takes_both = not self._is_sure and takes_both(kinds)
+            self._may_lose, self._may_shift = may_lose(kinds), may_shift(kinds)
         return self._model
 
     @property
@@ -119,23 +139,23 @@ class Signature:
         Those in `without` are put in by the worker, and no part of it.
         """
         given = self.named(args, kwargs)
+        taking = self._taking(without)
         try:
-            model = self._model_without(without).__pydantic_validator__.validate_python(given)
+            model = taking.__pydantic_validator__.validate_python(given)
         except ValidationError as error:
             raise InvalidArguments(self._misplaced(given) or self._optional(given) or self._explain(error)) from None
+        except Exception as error:
+            # A validator, which may raise whatever it likes; the traceback says where.
+            raise InvalidArguments(f"{self.name} {_CANT}: {named(error)}") from error
         try:
-            # What is left to the function's defaults is left out, and nothing of a model within: its default may be
-            # made anew in the worker, as an id or a time, or tell which class of a union it is.
-            dumped: dict[str, Any] = model.__pydantic_serializer__.to_python(
-                model, mode="json", by_alias=True, include=model.model_fields_set, round_trip=True
-            )
+            dumped = _written_of(model)
             found: object = fault(dumped)
         except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
             dumped, found = {}, _places_of(error) if isinstance(error, ValidationError) else _bad_value(model, error)
         if found is not None:
             raise InvalidArguments(self._misplaced(given) or f"{self.name} {_CANT}: {found}")
         if not self._is_sure:
-            self._read_again(model, dumped)
+            self._read_again(model, dumped, self._model_without(without))
         return dumped
 
     def arguments(self, payload: Any) -> dict[str, Any]:
@@ -145,7 +165,7 @@ class Signature:
         values = asked(lambda: validate(to_json(payload)), self._refuse).__dict__
         return {name: values[field] for name, field in self._places}
 
-    def _read_again(self, model: BaseModel, dumped: dict[str, Any]) -> None:
+    def _read_again(self, model: BaseModel, dumped: dict[str, Any], reading: type[BaseModel]) -> None:
         """Raise `InvalidArguments` for what a worker could not read, though it is what the function takes.
 
         A dataclass writes its fields that `__init__` does not take, a model may be read by another alias than it is
@@ -157,21 +177,23 @@ class Signature:
                 f"{self.name} {_CANT}: {name} has a secret, which is written as asterisks: take a str, and"
                 " @task(encrypted=True) where the server must not read it, or its name alone and look it up"
             )
+        read = reading.__pydantic_validator__.validate_json
+        said: str | None = None
         try:
-            again = type(model).__pydantic_validator__.validate_json(written)
+            again = read(written)
+            if self._takes_both:
+                said = first_of_both(model, again)
+            if (self._may_lose or self._may_shift) and (rewritten := _written_of(again)) != dumped:
+                said = said or (first_altered(model, again, dumped, rewritten) if self._may_lose else None)
+                third = read(to_json(rewritten))
+                said = said or first_altered(again, third, rewritten, _written_of(third))
         except ValidationError as error:
-            raise InvalidArguments(
-                f"{self.name} {_CANT}: written as JSON it could not be read again: {_places_of(error)}"
-            ) from None
-        if not self._takes_both:
-            return
-        for field, value in model:
-            if bytes_in(value) != bytes_in(getattr(again, field)):
-                argument = type(model).model_fields[field].alias
-                raise InvalidArguments(
-                    f"{self.name} {_CANT}: {argument} takes bytes and texts, which JSON can't tell apart, and"
-                    f" {brief(value)} would be read again as the other: take one of them, or two arguments"
-                )
+            raise InvalidArguments(f"{self.name} {_CANT}: {_UNREAD}: {_places_of(error)}") from None
+        except Exception as error:
+            # As above, of a validator that takes only what is given, and not what it has made of that.
+            raise InvalidArguments(f"{self.name} {_CANT}: {_UNREAD}: {named(error)}") from error
+        if said is not None:
+            raise InvalidArguments(f"{self.name} {_CANT}: {said}")
 
     def _misplaced(self, given: Mapping[str, Any]) -> str | None:
         """Return what to write instead, where a task of a flow was given that nobody waits for; None without one."""
@@ -243,19 +265,24 @@ class Signature:
                 " names at runtime, not under TYPE_CHECKING"
             ) from error
 
-    def _model_without(self, names: frozenset[str]) -> type[BaseModel]:
-        if not names:
-            return self.model
-        if names not in self._partial:
-            self._partial[names] = self._make_model(names)
-        return self._partial[names]
+    def _taking(self, without: frozenset[str]) -> type[BaseModel]:
+        """Return what checks arguments as they are given: a text for bytes is meant as it is, and no base64."""
+        reading = self._model_without(without)
+        return self._model_without(without, "utf8") if self._takes_bytes else reading
 
-    def _make_model(self, without: frozenset[str] = frozenset()) -> type[BaseModel]:
+    def _model_without(self, names: frozenset[str], read_bytes: BytesMode = "base64") -> type[BaseModel]:
+        if not names and read_bytes == "base64":
+            return self.model
+        if (names, read_bytes) not in self._partial:
+            self._partial[names, read_bytes] = self._make_model(names, read_bytes)
+        return self._partial[names, read_bytes]
+
+    def _make_model(self, without: frozenset[str] = frozenset(), read_bytes: BytesMode = "base64") -> type[BaseModel]:
         config = ConfigDict(
             extra="forbid",
             arbitrary_types_allowed=False,
             ser_json_bytes="base64",
-            val_json_bytes="base64",
+            val_json_bytes=read_bytes,
             # As they are, so that they are refused: NaN would become null.
             ser_json_inf_nan="constants",
         )
@@ -290,7 +317,7 @@ class Signature:
                 raise DefinitionError(f"{self.name}: {parameter.name} is a Context within {kind}: write Context alone")
             if kind is typing.ClassVar or typing.get_origin(kind) is typing.ClassVar:
                 raise DefinitionError(f"{self.name}: {parameter.name} is a ClassVar, which no argument is")
-            annotation: Any = typing.Annotated[kind, Field(alias=parameter.name)]
+            annotation: Any = typing.Annotated[listed(kind), Field(alias=parameter.name)]
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[f"a{number}"] = (annotation, default)
         return fields
@@ -309,6 +336,18 @@ def _written(annotation: Any) -> Any:
 
 def _is_the_context(annotation: Any) -> bool:
     return f"{getattr(annotation, '__module__', '')}.{getattr(annotation, '__qualname__', '')}" == _CONTEXT
+
+
+def _written_of(model: BaseModel) -> dict[str, Any]:
+    """Return what is sent of arguments; raises whatever pydantic and the classes of these do.
+
+    What is left to the function's defaults is left out, and nothing of a model within: its default may be made anew in
+    the worker, as an id or a time, or tell which class of a union it is.
+    """
+    dumped: dict[str, Any] = model.__pydantic_serializer__.to_python(
+        model, mode="json", by_alias=True, include=model.model_fields_set, round_trip=True
+    )
+    return dumped
 
 
 def _places_of(error: ValidationError) -> str:
