@@ -104,6 +104,8 @@ async def test_a_rate_that_rejects_takes_as_many_as_it_has_tokens_and_says_when_
     await shop.submit(limits=named())
 
     assert "it has 2 tokens, and 2 tasks wait for one" in waits.detail
+    # The one that came just now waits for the one token.
+    assert "it has 1 token, and 1 task waits for one" in (await refused(shop, limits=named())).detail
     assert (waits.retry_after, used_up.retry_after) == (30, pytest.approx(20))
 
 

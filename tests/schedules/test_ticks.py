@@ -112,6 +112,7 @@ def test_an_interval_keeps_its_phase_to_the_microsecond_e10(interval: int, offse
         ("99 0 0 * * *", "cron: '99' of '99 0 0 * * *' is no second: 0-59"),
         ("*/0 * * * *", "cron: '*/0' of '*/0 * * * *' is no minute"),
         ("* * * *", "cron: '* * * *' has 4 fields; write five (minute hour day-of-month month day-of-week)"),
+        ("@daily", "cron: '@daily' has 1 field; write five"),
         ("every day", "has 2 fields"),
         ("", "has 0 fields"),
         ("0 0 31 2 *", "'0 0 31 2 *' means no instant: month 2 has no day 31"),

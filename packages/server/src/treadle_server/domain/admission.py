@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from treadle.wire.amounts import counted
 from treadle_server.domain.limits import Bucket, Named
 from treadle_server.errors import LimitFull
 
@@ -54,7 +55,9 @@ class Crowd:
                 f" waits, and {weight} would come"
             )
         if limit.rate_count is not None and self.count + count + 1 > self.bucket.tokens + 1e-9:
-            return f"it has {int(self.bucket.tokens + 1e-9)} tokens, and {self.count + count} tasks wait for one"
+            waiting = self.count + count
+            tokens = counted(int(self.bucket.tokens + 1e-9), "token")
+            return f"it has {tokens}, and {counted(waiting, 'task')} {'waits' if waiting == 1 else 'wait'} for one"
         return None
 
     def opens_in(self, count: int) -> float:

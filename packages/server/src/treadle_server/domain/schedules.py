@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from treadle.wire.amounts import counted
 from treadle.wire.ids import TaskId
 from treadle_server.errors import ValidationFailed
 
@@ -164,10 +165,8 @@ def _no_cron(expression: str, why: str) -> ValidationFailed:
     names = list(_FIELDS)[6 - len(parts) :] if len(parts) in {5, 6} else []
     name = why.removeprefix("Bad ")
     if name not in names:
-        said = (
-            f"has {len(parts)} fields; write five (minute hour day-of-month month day-of-week), or six with the second"
-        )
-        return _refused("cron", f"{expression[:80]!r} {said} first")
+        five = "write five (minute hour day-of-month month day-of-week), or six with the second first"
+        return _refused("cron", f"{expression[:80]!r} has {counted(len(parts), 'field')}; {five}")
     if name == "day-of-month" and _is_cron([*parts[:-2], "*", parts[-1]]):
         return _refused("cron", f"{expression[:80]!r} means no instant: month {parts[-2]} has no day {parts[-3]}")
     return _refused("cron", f"{parts[names.index(name)]!r} of {expression[:80]!r} is no {name}: {_FIELDS[name]}")
