@@ -90,6 +90,20 @@ async def test_each_of_many_handshakes_that_begin_at_once_is_done_on_the_loop_th
     assert set(answers) == {200}
 
 
+async def test_a_handshake_has_as_long_as_a_header_n3(
+    certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had a minute, in which half-begun ones kept everybody out who came."""
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.2)
+    async with serve(data_dir=tmp_path / "data", tls_cert=certificates.cert, tls_key=certificates.key) as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
+        writer.write(b"\x16\x03\x01\x02\x00\x01")
+
+        async with asyncio.timeout(30):
+            assert await reader.read() == b""
+        writer.close()
+
+
 async def test_a_file_is_uploaded_and_downloaded_by_the_authority_in_ssl_cert_file_g10(
     secure: Served, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from treadle_server.serving.certificates import Renewals
 from treadle_server.serving.connection_limits import ConnectionLimits
-from treadle_server.serving.connections import IDLE_SECONDS, HttpConnection, SocketConnection
+from treadle_server.serving.connections import HEADER_SECONDS, IDLE_SECONDS, HttpConnection, SocketConnection
 from treadle_server.serving.shutdown import Shutdown
 from treadle_server.settings import Settings
 
@@ -192,11 +192,28 @@ class Server(uvicorn.Server):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does. Raises `NotStarted` with the reason instead of ending the process."""
-        try:
-            await super().startup(sockets)
-        except SystemExit:
-            raise NotStarted(self._app.state.failure or "the server did not start; its log says why") from None
+        """Start the application, and listen. Raises `NotStarted` with the reason.
+
+        As uvicorn's own, which gives a TLS handshake a minute: half-begun ones are counted by nobody, and a few hundred
+        took every file descriptor for so long.
+        """
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            raise NotStarted(self._app.state.failure or "the server did not start; its log says why")
+        loop, config = asyncio.get_running_loop(), self.config
+        protocol: Any = config.http_protocol_class
+        connect = partial(protocol, config=config, server_state=self.server_state, app_state=self.lifespan.state)
+        self.servers = [
+            await loop.create_server(
+                connect,
+                sock=listener,
+                backlog=config.backlog,
+                ssl=config.ssl,
+                ssl_handshake_timeout=None if config.ssl is None else HEADER_SECONDS,
+            )
+            for listener in sockets or []
+        ]
+        self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say good-bye, close everything, and end the lifespan.
