@@ -1,5 +1,7 @@
 """Retention works in steps that others hardly notice, by itself, and as the settings say (E12)."""
 
+from datetime import timedelta
+
 import pytest
 from pydantic import ValidationError
 
@@ -7,7 +9,7 @@ from tests.retention.conftest import ended, left
 from treadle.wire.status import Status
 from treadle_server.errors import TooManyRequests
 from treadle_server.services import retention
-from treadle_server.services.retention import EVERY, Retention, StepPace
+from treadle_server.services.retention import EVERY, Retention, RetentionWalk, StepPace, cutoffs_of
 from treadle_server.settings import DAY, Settings
 from treadle_server.store.transaction import prune
 
@@ -20,7 +22,7 @@ def settle(pace: StepPace, cost: float, steps: int = 30) -> list[float]:
     for _ in range(steps):
         rows = pace.rows
         held.append(rows * cost)
-        pace.note(rows, held[-1], held[-1] + 0.001)
+        pace.note(rows, held[-1], held[-1] + 0.001, is_alone=False)
     return held
 
 
@@ -41,7 +43,7 @@ def test_a_step_that_was_dear_makes_the_next_one_small_at_once_and_it_grows_agai
     settle(pace, 20e-6)
     assert pace.rows == 200
 
-    pace.note(200, 0.2, 0.25)
+    pace.note(200, 0.2, 0.25, is_alone=False)
 
     assert (pace.rows, pace.rest) == (retention.LEAST_ROWS, pytest.approx(1.0))
     assert 5 < settle(pace, 20e-6, 4)[-1] / 20e-6 <= 40
@@ -49,10 +51,28 @@ def test_a_step_that_was_dear_makes_the_next_one_small_at_once_and_it_grows_agai
     assert pace.rows > 150
 
 
+async def test_a_step_is_followed_by_a_long_pause_only_where_others_want_the_writer_e12(
+    shop, clock, monkeypatch
+) -> None:
+    """With nothing else to do the server rested for four fifths of the time."""
+    monkeypatch.setattr(retention, "REST", 1_000.0)
+    pauses = []
+    for _ in range(2):
+        for task in await shop.submit(retention.FIRST_ROWS):
+            await shop.steer(task, "cancel")
+    walk = RetentionWalk(shop.engine, cutoffs_of({Status.CANCELLED: timedelta()}, clock.now()))
+    for _ in range(2):
+        await walk.step()
+        pauses.append(walk.pace.rest)
+        await shop.submit(1)
+
+    assert pauses[0] == retention.LEAST_REST < pauses[1]
+
+
 async def test_a_step_ends_where_its_time_is_up_and_the_rest_is_left_to_the_next_e12(shop, monkeypatch) -> None:
     monkeypatch.setattr(prune, "LONGEST", 0.0)
     monkeypatch.setattr(retention, "FIRST_ROWS", 50)
-    monkeypatch.setattr(StepPace, "note", lambda *_: None)
+    monkeypatch.setattr(StepPace, "note", lambda *_, **__: None)
     tasks = await shop.submit(40)
     for task in tasks:
         await shop.steer(task, "cancel")

@@ -30,6 +30,11 @@ class Distribution:
         self._counts[bisect_left(self._bounds, value)] += n
         self.total += value * n
 
+    @property
+    def count(self) -> int:
+        """Return how many values were counted."""
+        return sum(self._counts)
+
     def copy(self) -> "Distribution":
         """Return one that stays as this is now."""
         made = Distribution(self._bounds)

@@ -29,6 +29,8 @@ REST = 4.0
 """A step is followed by a pause of so many times its length, with its commit: four fifths of the time are others'."""
 
 LEAST_REST = 0.01
+"""Seconds of that pause at least, and all of it where nobody else wants the writer."""
+
 BUSY_REST = 1.0
 """Seconds to wait when the writer has so much to do that it refuses submits."""
 
@@ -48,13 +50,16 @@ class StepPace:
         self._cost = 0.0
         """Seconds a task, smoothed; a dearer one counts at once."""
 
-    def note(self, rows: int, seconds: float, whole: float) -> None:
-        """Learn from a step that took `rows` tasks and so many seconds, `whole` with its commit and others' work."""
+    def note(self, rows: int, seconds: float, whole: float, *, is_alone: bool) -> None:
+        """Learn from a step that took `rows` tasks and so many seconds, `whole` with its commit and others' work.
+
+        `is_alone` says that nothing else was written since the step before.
+        """
         cost = seconds / max(rows, 1)
         self._cost = cost if cost >= self._cost else self._cost + (cost - self._cost) * 0.2
         fitting = int(TARGET_SECONDS / self._cost) if self._cost > 0 else MOST_ROWS
         self.rows = max(LEAST_ROWS, min(fitting, 2 * self.rows, MOST_ROWS))
-        self.rest = max(LEAST_REST, REST * whole)
+        self.rest = LEAST_REST if is_alone else max(LEAST_REST, REST * whole)
 
 
 class RetentionWalk:
@@ -70,6 +75,7 @@ class RetentionWalk:
         self._waiting: list[int] = []
         self._after = 0
         self._upto: int | None = None
+        self._commits = engine.commit_seconds.count
 
     async def step(self) -> list[Removed] | None:
         """Remove some tasks and return them; None when the walk is over. Raises `StoreUnavailable`."""
@@ -86,7 +92,9 @@ class RetentionWalk:
             return []
         self._waiting[: len(portion)] = done.left
         self.removed.update((task.job_name, task.status) for task in done.removed)
-        self.pace.note(len(portion) - len(done.left), done.seconds, perf_counter() - done.began_at)
+        before, self._commits = self._commits, self._engine.commit_seconds.count
+        is_alone = done.is_alone and self._commits == before + 1
+        self.pace.note(len(portion) - len(done.left), done.seconds, perf_counter() - done.began_at, is_alone=is_alone)
         if self._objects is not None and done.locations:
             # What a crash leaves behind here is found by the sweeper of artifacts.
             await self._objects.remove(done.locations)

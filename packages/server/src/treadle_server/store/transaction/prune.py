@@ -184,6 +184,8 @@ class Pruning:
     """Those that may go and did not in this step: time was up, or their log was too long."""
     locations: list[str] = field(default_factory=list)
     """Where the objects of the removed tasks' artifacts are; to be removed when the commit is done."""
+    is_alone: bool = False
+    """Whether no other server may be at work on the database."""
     began_at: float = 0.0
     """By `perf_counter`."""
     seconds: float = 0.0
@@ -191,6 +193,7 @@ class Pruning:
     async def find(self, tx: Tx) -> None:
         """Read which of them may go, locked until the commit; what another server is at is left to it."""
         began = self.began_at = perf_counter()
+        self.is_alone = tx.is_exclusive
         # Locked before it is asked who needs them: what was committed since a statement began it does not see.
         rows = await _finding.rows(tx, seqs=await free_tasks(tx, self.seqs), **_named(self.cutoffs))
         self.found = [
