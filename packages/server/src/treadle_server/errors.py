@@ -240,6 +240,10 @@ class StoreUnavailable(TreadleError):
     again_after = 1.0
 
 
+NOT_STARTED = "the application was not started: who mounts it runs its lifespan, `app.router.lifespan_context(app)`"
+"""Why an application writes nothing whose lifespan nobody runs."""
+
+
 class DatabaseIsNewer(StoreUnavailable):
     """A newer server has migrated the database: this one may not write to it."""
 

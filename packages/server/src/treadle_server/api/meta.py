@@ -12,7 +12,7 @@ from treadle_server.api.call import Call
 from treadle_server.api.problems import page
 from treadle_server.clock import SystemClock
 from treadle_server.domain.visibility import Visibility
-from treadle_server.errors import NoSuchRoute, StoreUnavailable
+from treadle_server.errors import NOT_STARTED, NoSuchRoute, StoreUnavailable
 from treadle_server.operations.context import OperationContext
 from treadle_server.store.read import stats as read_stats
 
@@ -59,9 +59,10 @@ def _services(ctx: OperationContext) -> dict[str, str]:
 
     `store` is the one that tries to write; what could not be written since stands there too.
     """
-    health = ctx.services.health if ctx.services is not None else {}
+    if ctx.services is None:
+        return {"server": NOT_STARTED}
     told = {"store": ctx.engine.trouble.detail} if ctx.engine.trouble is not None else {}
-    return {name: one.state for name, one in health.items()} | told
+    return {name: one.state for name, one in ctx.services.health.items()} | told
 
 
 async def healthz(call: Call) -> Response:

@@ -37,7 +37,7 @@ from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.unconfirmed import Unconfirmed, hand_back
 from treadle_server.engine.unit_of_work import UnitOfWork
-from treadle_server.errors import StoreUnavailable, TooManyRequests
+from treadle_server.errors import NOT_STARTED, StoreUnavailable, TooManyRequests
 from treadle_server.store.base import Overtaken, Tx
 from treadle_server.store.store import LostUpdate, SqlStore, in_brief
 from treadle_server.store.transaction.counts import add_past_outcomes
@@ -85,9 +85,8 @@ class Engine:
         self._queue = CommandQueue(most_rows, most_waiting)
         self._wake, self._moved = asyncio.Event(), asyncio.Event()
         """Set when a command came or a batch is over: another batch may be applied now."""
-        self._closing = False
         self._claims = HttpClaims(self.dispatcher, self.run, wake=self._wake.set, hand_back=self._hand_back)
-        self._unconfirmed = Unconfirmed()
+        self._unconfirmed, self._refusal = Unconfirmed(), NOT_STARTED
 
     @property
     def most_rows(self) -> int:
@@ -107,8 +106,8 @@ class Engine:
         """
         if self._queue.is_full(command):
             raise TooManyRequests(f"{self._queue.rows} tasks wait to be written; try again soon", retry_after=1)
-        if self._closing:
-            raise StoreUnavailable("the server is going away; try again", retry_after=1)
+        if self._refusal:
+            raise StoreUnavailable(self._refusal, retry_after=1)
         return await self._add(command)  # type: ignore[no-any-return]
 
     def _add(self, command: Command[Any]) -> "asyncio.Future[Any]":
@@ -180,17 +179,18 @@ class Engine:
     async def running(self) -> AsyncIterator["Engine"]:
         """Run the writer during the block; at its end, what is queued is still written and answered."""
         await self.hooks.refresh(self.store)
+        self._refusal = ""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._write_forever(), name="writer")
             try:
                 yield self
             finally:
-                self._closing = True
+                self._refusal = "the server is going away; try again"
                 self._wake.set()
 
     async def _write_forever(self) -> None:
         async with asyncio.TaskGroup() as group:
-            while not (self._closing and not self._queue):
+            while not (self._refusal and not self._queue):
                 await self._wake.wait()
                 self._wake.clear()
                 while self._queue or self._unconfirmed or self.dispatcher.can_serve or self.dispatcher.has_impatient:
