@@ -113,6 +113,7 @@ class _Parts:
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Open the store and run everything until the stack is closed, which ends all in the opposite order."""
+        self.engine.hub.begin()
         stack.enter_context(hold_lock(self.store.url))
         if self.leader is not None:
             stack.push_async_callback(self.leader.close)

@@ -103,7 +103,7 @@ class Hub:
 
     def __init__(self) -> None:
         self.stream = str(uuid7())
-        """Names this start of the server."""
+        """Names this start of the server; see `begin`."""
         self.seq = 0
         self.each = False
         """Whether every transition is wanted: else one that another follows in the same commit need not be told."""
@@ -112,6 +112,10 @@ class Hub:
         self._each_for: set[str] = set()
         self._wishes: list[Callable[[], None]] = []
         self._listeners: list[Listener] = []
+
+    def begin(self) -> None:
+        """Name this start: the process may have been forked since the hub was made, and another one with it."""
+        self.stream = str(uuid7())
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every batch from now on; the returned function ends that."""

@@ -40,7 +40,7 @@ class NoticeSender:
         """Return what is to be told as texts, each a notice; none may be left out, or the others miss its number."""
         told = self._gathered
         self._gathered = Notice(self._engine.hub.stream)
-        told.number = self.said + 1
+        told.server, told.number = self._engine.hub.stream, self.said + 1
         told.wants_each = self._engine.hub.wants_each_here
         texts = codec.written(told)
         self.said += len(texts)
