@@ -41,8 +41,10 @@ def test_it_makes_no_difference_in_which_pieces_it_comes(bits: list[str], cuts: 
     assert read(data, cuts) == read(data)
 
 
-@given(st.lists(BITS))
-def test_between_the_marks_of_a_paste_there_is_no_escape(bits: list[str]) -> None:
-    _, *pastes = read("".join(bits).encode()).split(BEGIN)
+@given(st.lists(BITS), st.lists(BITS))
+def test_between_the_marks_of_a_paste_there_is_no_escape(before: list[str], within: list[str]) -> None:
+    _, *pastes = read("".join([*before, BEGIN, *within, END]).encode()).split(BEGIN)
 
-    assert all("\x1b" not in paste.split(END)[0] for paste in pastes if END in paste)
+    ended = [paste.split(END)[0] for paste in pastes if END in paste]
+    assert ended
+    assert [paste for paste in ended if "\x1b" in paste] == []
