@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from pydantic import SecretStr
 
 from tests.worker.conftest import Working, working_at
 from tests.worker.oddities import (
@@ -252,6 +253,26 @@ async def test_a_call_with_an_odd_value_fails_alone(client: Client) -> None:
 
     assert (await client.edit(handle.id, payload={"value": deep(MOST_LEVELS - 1)})).payload["value"]
     assert await client.ping()
+
+
+async def test_a_secret_is_sent_as_asterisks_by_no_call(client: Client) -> None:
+    """In messages, edits, resolves, raw submits and schedules the code got the asterisks."""
+    handle = await client.submit(raw.bind(value=1))
+    secret: dict[str, Any] = {"value": [SecretStr("hush")]}
+    calls = [
+        lambda: client.submit_raw(raw.full_name, secret),
+        lambda: client.edit(handle.id, payload=secret),
+        lambda: client.resolve(handle.id, result=secret),
+        lambda: client.act("resolve", ids=[handle.id], result=secret),
+        lambda: client.set_schedule("s", job=raw.full_name, interval=60, payload=secret),
+        lambda: client.send(handle.id, "m", secret),
+    ]
+
+    for call in calls:
+        with pytest.raises(InvalidArguments, match="has a secret, which is written as asterisks: give a str"):
+            await call()
+
+    assert (await client.edit(handle.id, payload={"value": "**********"})).payload == {"value": "**********"}
 
 
 @pytest.mark.parametrize("odd", ["a\ud800", "a\x00"], ids=ascii)

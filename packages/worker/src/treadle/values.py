@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr, ValidationError
 from pydantic_core import to_json, to_jsonable_python
 
 from treadle.errors import BadValue, InvalidArguments
@@ -18,6 +18,9 @@ T = TypeVar("T")
 
 _SUSPECT = (b"\\u0000", b"NaN", b"Infinity")
 """What stands in JSON that holds a bad value, and rarely in other JSON."""
+
+MASK = b'"**********"'
+"""How JSON has a secret."""
 
 _ENDLESS = ("depth exceeded", "Circular reference")
 """What pydantic says of more levels than it goes down, and of what contains itself."""
@@ -57,10 +60,31 @@ def plain(value: Any, name: str, levels: int = MOST_LEVELS, *, round_trip: bool 
     return data
 
 
+def check_no_secret(value: object, data: Any, name: str) -> None:
+    """Raise `BadValue` for a value with one of pydantic's secrets in it, of which `data`, its JSON, has asterisks.
+
+    To look for these in the JSON is quick: who has none in it is looked through no further.
+    """
+    if MASK in to_json(data) and holds_secret(value):
+        raise BadValue(
+            f"{name} has a secret, which is written as asterisks: give a str, of a task that is encrypted where the"
+            " server must not read it, or the name by which it is looked up"
+        )
+
+
+def holds_secret(value: object, levels: int = MOST_LEVELS) -> bool:
+    """Return whether one of pydantic's secrets stands in a value."""
+    if isinstance(value, SecretStr | SecretBytes | Secret):
+        return bool(value.get_secret_value())
+    return levels > 0 and any(holds_secret(inner, levels - 1) for _, inner in members(value))
+
+
 def plain_request(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a request as plain JSON data. Raises `InvalidArguments`, which names the place."""
     try:
         data: dict[str, Any] = plain(dict(fields), "", REQUEST_LEVELS)
+        for name, value in fields.items() if MASK in to_json(data) else ():
+            check_no_secret(value, data, name)
     except BadValue as error:
         raise InvalidArguments(f"{op}: {error}") from None
     return data

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from treadle.client.options import seconds, template
 from treadle.client.requests import Listing, Requester, path_part, task_of
 from treadle.encryption.fields import opened_schedule
+from treadle.values import plain_request
 from treadle.wire.names import GLOBAL
 from treadle.wire.schedules import Missed, ScheduleItem
 from treadle.wire.tasks import TaskItem
@@ -63,7 +64,8 @@ class Scheduling(Requester):
         by `if_version`, and `ValidationFailed` for a time that is none.
         """
         if payload is not None or self.sealer.has_codec:
-            payload = await self._wanted_by(job, room, payload or {}, of=None)
+            plain = plain_request(name, {"payload": payload or {}})["payload"]
+            payload = await self._wanted_by(job, room, plain, of=None)
         every = seconds(interval)
         given = dict(zip(_OF_EACH, (payload, cron, zone, every, paused, content_hash, if_version), strict=True))
         body = template(options, deadline)

@@ -140,8 +140,7 @@ class Context:
         `StaleRun` when the run is no longer this worker's: stop then. Raises `BadValue` for what can't be kept (a NUL
         character, NaN, a `SecretStr`, what is no JSON …), which names the place, and fails the run unless it is caught.
         """
-        from treadle.tasks.rereading import check_no_secret
-        from treadle.values import plain
+        from treadle.values import check_no_secret, plain
 
         data = plain(checkpoint, "checkpoint")
         check_no_secret(checkpoint, data, "checkpoint")

@@ -15,10 +15,9 @@ from treadle.tasks.outcomes import (
     Suspend,
     TaskOutcome,
 )
-from treadle.tasks.rereading import check_no_secret
 from treadle.tasks.returned import Returned
 from treadle.tasks.verdicts import Verdicts, leaves_of
-from treadle.values import asked, clean, named, plain, said_by
+from treadle.values import asked, check_no_secret, clean, named, plain, said_by
 from treadle.wire.amounts import in_seconds
 from treadle.wire.status import Reason
 

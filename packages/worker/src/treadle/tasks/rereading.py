@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+from pydantic import BaseModel
 from pydantic_core import to_json
 
-from treadle.errors import BadValue
-from treadle.values import brief, members
+from treadle.values import MASK, brief, holds_secret, members
 from treadle.wire.values import MOST_LEVELS
 
 _SURE: frozenset[Any] = frozenset(
@@ -208,31 +207,9 @@ def bytes_in(value: object, levels: int = MOST_LEVELS) -> int:
     return keys + sum(bytes_in(inner, levels - 1) for _, inner in members(value))
 
 
-_MASK = b'"**********"'
-"""How JSON has a secret."""
-
-
-def check_no_secret(value: object, data: Any, name: str) -> None:
-    """Raise `BadValue` for a value with one of pydantic's secrets in it, of which `data`, its JSON, has asterisks.
-
-    To look for these in the JSON is quick: who has none in it is looked through no further.
-    """
-    if _MASK in to_json(data) and _holds_secret(value):
-        raise BadValue(
-            f"{name} has a secret, which is written as asterisks: give a str, of a task that is encrypted where the"
-            " server must not read it, or the name by which it is looked up"
-        )
-
-
 def secret_of(model: BaseModel, written: bytes) -> str | None:
     """Return the argument that has one of pydantic's secrets in it, and asterisks in its JSON; None without one."""
     fields = type(model).model_fields
-    if _MASK not in written:
+    if MASK not in written:
         return None
-    return next((str(fields[name].alias) for name, value in model if _holds_secret(value)), None)
-
-
-def _holds_secret(value: object, levels: int = MOST_LEVELS) -> bool:
-    if isinstance(value, SecretStr | SecretBytes | Secret):
-        return bool(value.get_secret_value())
-    return levels > 0 and any(_holds_secret(inner, levels - 1) for _, inner in members(value))
+    return next((str(fields[name].alias) for name, value in model if holds_secret(value)), None)

@@ -9,7 +9,6 @@ from treadle.errors import BadValue
 from treadle.tasks.rereading import (
     altered,
     bytes_in,
-    check_no_secret,
     is_altered,
     is_sure,
     listed,
@@ -17,7 +16,7 @@ from treadle.tasks.rereading import (
     reads_less,
     takes_both,
 )
-from treadle.values import asked, brief, plain
+from treadle.values import asked, brief, check_no_secret, plain
 from treadle.wire.values import fault
 
 _AS_ARGUMENTS = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="constants")
