@@ -125,6 +125,20 @@ async def test_who_waits_over_plain_http_goes_on_though_a_proxy_reaches_nobody_f
             assert await polled == 2
 
 
+async def test_a_clients_first_request_over_http_is_as_patient_as_those_over_its_socket_n4(server: Served) -> None:
+    """Its socket had reached the server, and the first list while that was away failed at once."""
+    async with proxy_to(server.url) as proxy, Client(proxy.url, server.token) as client:
+        await client.submit(double.bind(1))
+        assert not client.is_plain
+        proxy.is_down = True
+        proxy.cut()
+        listed = asyncio.ensure_future(client.list().page())
+        await proxy.was_refused.wait()
+        proxy.is_down = False
+
+        assert (await listed).total == 1
+
+
 async def test_a_session_outlives_frames_that_are_none_and_parts_that_fail_n4() -> None:
     """What a stranger says, and a defect in what is called, cost a connection and not the session."""
     pushed: asyncio.Queue[Any] = asyncio.Queue()

@@ -153,7 +153,10 @@ class Connection:
         if self._http is None:
             from treadle.transport.http import HttpChannel
 
-            self._http = HttpChannel(self._urls, self._bearer, patience=self._patience, first_patience=0.0)
+            # A server that has greeted is one that comes back.
+            is_known = self._session is not None and self._session.hello is not None
+            first = self._patience if is_known else 0.0
+            self._http = HttpChannel(self._urls, self._bearer, patience=self._patience, first_patience=first)
         return self._http
 
     async def call(self, op: str, fields: Mapping[str, Any] | None = None, *, resend: bool = True) -> Any:
