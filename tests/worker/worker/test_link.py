@@ -84,3 +84,22 @@ async def test_a_wait_for_claims_that_is_cut_off_goes_on_at_once_in_shorter_ones
     await poll.run()
 
     assert done == ["looked for what was lost", CLAIM_WAIT, "looked for what was lost", 4, 4, 4]
+
+
+async def test_jobs_are_registered_side_by_side_so_that_a_slow_line_delays_a_worker_once(server: Served) -> None:
+    """One after the other forty took a line of 300 ms twelve seconds, at each opening."""
+    all_asked = asyncio.Barrier(3)
+
+    class Gathering(httpx.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if request.method == "PUT":
+                await all_asked.wait()
+            return await super().handle_async_request(request)
+
+    jobs = [{"room": double.job.room, **double.registration(Settings()), "name": name} for name in ("a", "b", "c")]
+    async with Gathering() as transport, asyncio.timeout(20):
+        http = HttpChannel((server.url,), server.token, transport=transport)
+        opened = await HttpLink(http).open({"worker": {}, "jobs": jobs})
+
+    assert [job["name"] for job in opened["jobs"]] == ["a", "b", "c"]
+    assert {job["worker_id"] for job in opened["jobs"]} == {opened["worker"]["id"]}

@@ -137,15 +137,16 @@ class HttpLink:
         worker, held = body["worker"], body.get("held") or []
         registered = await self._ask("POST", "/v1/workers", worker, resend="id" in worker)
         self._worker_id = registered["id"]
-        jobs = []
-        for job in body["jobs"]:
-            content = {name: value for name, value in job.items() if name != "room"} | {"worker_id": self._worker_id}
-            jobs.append(await self._ask("PUT", f"/v1/rooms/{job['room']}/jobs", content))
+        jobs = await asyncio.gather(*(self._register(job) for job in body["jobs"]))
         answer: dict[str, Any] = {"worker": registered, "jobs": jobs, "gone": [], "taken_until": []}
         if held or body.get("draining"):
             renewed = await self.beat({"tasks": held} | ({"draining": True} if body.get("draining") else {}))
             answer |= {name: renewed.get(name) or [] for name in ("gone", "taken_until", "cancel", "pause")}
         return answer
+
+    async def _register(self, job: dict[str, Any]) -> Any:
+        content = {name: value for name, value in job.items() if name != "room"} | {"worker_id": self._worker_id}
+        return await self._ask("PUT", f"/v1/rooms/{job['room']}/jobs", content)
 
     async def return_strange(self, known: Callable[[], set[RunKey]]) -> None:
         """Hand back what was claimed for the worker by requests whose answer was lost; `known` is what it holds."""
