@@ -84,6 +84,11 @@ async def test_of_more_tasks_than_are_asked_for_at_once_each_has_its_turn(
 
     late = waiters.expect("late")
     asked.begin(["late"])
+    ends = [limit.when() for limit in asked._held]
+    await asyncio.sleep(0)
+    asked.begin(["later"])
+    # Who comes next puts off none of those that end now.
+    assert [limit.when() for limit in asked._held] == ends
 
     async with asyncio.timeout(30):
         assert (await late)["status"] == "completed"

@@ -53,6 +53,7 @@ class Polls:
             for limit, over in self._held.items():
                 if over > end and not limit.expired():
                     limit.reschedule(end)
+                    self._held[limit] = end
 
     def _share(self) -> int:
         """Return for how many seconds one request may be held, so that all have their turn."""
@@ -71,10 +72,8 @@ class Polls:
                     await asyncio.sleep(COMING)
                 except HoldCut as cut:
                     wait = cut.shorter
-                except TimeoutError:
-                    continue
                 else:
-                    if task["status"] in TERMINAL:
+                    if task is not None and task["status"] in TERMINAL:
                         self._waiters.arrive([task])
                         return
         except TreadleError as error:
@@ -82,8 +81,8 @@ class Polls:
         finally:
             self._polled.discard(task_id)
 
-    async def _look(self, task_id: str, wait: int) -> RawTask:
-        """Return the task when it ends, or after `wait` seconds. Raises `TimeoutError` where others come to wait."""
+    async def _look(self, task_id: str, wait: int) -> RawTask | None:
+        """Return the task when it ends, or after `wait` seconds; None where others came to wait before that."""
         async with self._places:
             wait = min(wait, self._share())
             limit = asyncio.timeout(None)
@@ -94,5 +93,9 @@ class Polls:
                         "GET", f"/v1/tasks/{task_id}", headers={"Prefer": f"wait={wait}"}, held=wait
                     )
                     return task
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                return None
             finally:
                 del self._held[limit]
