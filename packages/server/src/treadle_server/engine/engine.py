@@ -86,7 +86,8 @@ class Engine:
         self._wake, self._moved = asyncio.Event(), asyncio.Event()
         """Set when a command came or a batch is over: another batch may be applied now."""
         self._claims = HttpClaims(self.dispatcher, self.run, wake=self._wake.set, hand_back=self._hand_back)
-        self._unconfirmed, self._refusal = Unconfirmed(), NOT_STARTED
+        self._unconfirmed = Unconfirmed()
+        self._refusal = NOT_STARTED  # why nothing is taken; empty while the writer runs
 
     @property
     def most_rows(self) -> int:
@@ -299,8 +300,7 @@ class Engine:
                 if new:  # the batch before may read on behind queues
                     await flight.land()
                 self._note_claimable(work, new)
-                if work.released:
-                    freed = self.dispatcher.release(work.released, self.clock.monotonic())
+                freed = self.dispatcher.release(work.released, self.clock.monotonic())
                 assignments = await self._assign(work) or assignments
                 if work.left_ends:
                     await add_past_outcomes(tx, work.left_ends)
