@@ -11,6 +11,7 @@ from tests.live.test_feeds import Mirror
 from tests.live.test_worker_ops import held_by
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.jobs import Worker
+from treadle_server.engine.hub import Hub
 from treadle_server.services import absences
 from treadle_server.services.absences import Absences
 from treadle_server.testing import Served, serve
@@ -64,11 +65,17 @@ async def test_a_lost_worker_is_removed_by_an_observer(opened: Open):
     await mirror.until(lambda seen: not seen.rows)
 
 
+def named(stream: str) -> Hub:
+    hub = Hub()
+    hub.stream = stream
+    return hub
+
+
 def test_no_more_workers_are_remembered_than_that(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(absences, "MOST", 2)
     at = datetime.now(UTC)
     found = [Worker(WorkerId(str(n)), "mara", created_at=at, last_heartbeat=at, home="s") for n in range(3)]
-    away = Absences("s", None)
+    away = Absences(named("s"), None)
 
     for one in found:
         away.begin(one.id, at)
@@ -79,7 +86,7 @@ def test_no_more_workers_are_remembered_than_that(monkeypatch: pytest.MonkeyPatc
 def test_what_another_server_told_holds_while_the_worker_is_its_own_and_until_something_is_missed():
     at = datetime.now(UTC)
     worker = Worker(WorkerId("w"), "mara", created_at=at, last_heartbeat=at, home="other")
-    away, touched = Absences("here", None), []
+    away, touched = Absences(named("here"), None), []
     away.on_heard = lambda: touched.append(1)
 
     away.hear("other", {worker.id: at}, set())

@@ -83,7 +83,7 @@ async def test_6_a_token_that_only_reads_is_offered_no_key_that_changes_anything
 async def test_the_keys_that_are_named_are_the_readers_own(server: MockServer, clock: FrozenClock) -> None:
     keys = {"pause-queue": "f4", "undo": "f5", "report": "f6", "freeze": "f7", "pause": "f8"}
     async with staged(server, clock, app_state=AppState(keymap=read_keymap(keys))) as stage:
-        assert "f4 pause  enter open" in stage.text()
+        assert "enter open  f4 pause" in stage.text()
         await stage.press("2")
         assert "f7 freeze off" in stage.text()
 

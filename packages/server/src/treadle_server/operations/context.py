@@ -54,7 +54,7 @@ class OperationContext:
 
     def __post_init__(self) -> None:
         self.arriving = Arriving(self.settings.max_body_bytes)
-        self.absences = Absences(self.engine.hub.stream, None if self.engine.store.is_shared else self.started_at)
+        self.absences = Absences(self.engine.hub, None if self.engine.store.is_shared else self.started_at)
 
     async def supervised(self, service: Service) -> None:
         """Run a service for ever beside the requests; how it does is told with the others."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.jobs import Worker
+from treadle_server.engine.hub import Hub
 
 MOST = 10_000
 """Workers that are remembered; of those that left first the missing heartbeats have told by then."""
@@ -19,11 +20,11 @@ Tell = Callable[[WorkerId, datetime | None], None]
 
 
 class Absences:
-    """Since when workers are away whose socket was at the server that started as `stream`, or at another; in memory."""
+    """Since when workers are away whose socket was at this server, which its `hub` names, or at another; in memory."""
 
-    def __init__(self, stream: str, alone_since: datetime | None) -> None:
+    def __init__(self, hub: Hub, alone_since: datetime | None) -> None:
         """`alone_since` is when it started, of a server beside which there can be no other; None of the others."""
-        self._stream = stream
+        self._hub = hub
         self._alone_since = alone_since
         self._since: dict[WorkerId, datetime] = {}
         self._elsewhere: dict[WorkerId, tuple[str, datetime]] = {}
@@ -61,7 +62,7 @@ class Absences:
 
     def since(self, worker: Worker) -> datetime | None:
         """Return since when the worker is away; None for one that is not, as far as is known."""
-        if worker.home == self._stream:
+        if worker.home == self._hub.stream:
             return self._since.get(worker.id)
         server, at = self._elsewhere.get(worker.id, (None, None))
         if at is not None and server == worker.home:
