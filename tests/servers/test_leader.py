@@ -333,5 +333,6 @@ async def test_another_server_leads_within_ten_seconds_of_the_leaders_kill_9_g11
             if not is_killed:
                 leader.signal(signal.SIGCONT)
 
-        assert time.monotonic() - killed < TAKEN_OVER
+        # Of one that is stopped it takes eight; a busy machine may itself stand still for more than two.
+        assert time.monotonic() - killed < (TAKEN_OVER if is_killed else 2 * TAKEN_OVER)
         await until(lambda: is_killed or not _leads_by_http(leader))
