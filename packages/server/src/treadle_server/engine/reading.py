@@ -14,7 +14,7 @@ from treadle_server.engine.superseding import read_rivals
 from treadle_server.engine.telling import read_dependencies
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import artifacts as store_artifacts
-from treadle_server.store.transaction import flush, load
+from treadle_server.store.transaction import load
 from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction import steps as stored_steps
 from treadle_server.store.transaction.allocate import allocate
@@ -23,6 +23,7 @@ from treadle_server.store.transaction.limit_rows import due_buckets
 from treadle_server.store.transaction.limits_kept import limits_by_name, named_limits
 from treadle_server.store.transaction.owners import acting
 from treadle_server.store.transaction.promotions import due_tasks
+from treadle_server.store.transaction.rows import insert_objects
 from treadle_server.store.transaction.targets import number_targets
 
 MOST_AWAITED = 500
@@ -232,6 +233,6 @@ async def _add_lanes(work: UnitOfWork, wanted: set[tuple[int, str, str]]) -> Non
     missing = sorted(wanted - work.lanes.keys())
     numbers = await allocate(work.tx, "lane_id", len(missing))
     new = [Lane(number, *key) for number, key in zip(numbers, missing, strict=True)]
-    await flush.insert_lanes(work.tx, new)
+    await insert_objects(work.tx, new)
     for lane in new:
         work.lanes[lane.key] = lane

@@ -4,6 +4,7 @@ from treadle_server.domain.dependencies import last_told
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import dependencies as stored
+from treadle_server.store.transaction.rows import insert_objects
 
 
 async def read_dependencies(work: UnitOfWork, reads: ReadSet) -> None:
@@ -37,7 +38,7 @@ async def _read_waiters(work: UnitOfWork, most: int) -> None:
 async def write_dependencies(work: UnitOfWork) -> None:
     """Write new flows and edges, which edges are met, and who was told of what."""
     changed = work.dependencies
-    await stored.insert_flows(work.tx, changed.new_flows)
+    await insert_objects(work.tx, changed.new_flows)
     await stored.insert_edges(work.tx, changed.new_edges)
     await stored.update_edges(work.tx, changed.met)
     await stored.watch(work.tx, changed.watched.keys(), is_open=True)

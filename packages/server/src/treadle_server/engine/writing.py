@@ -10,7 +10,7 @@ from treadle_server.domain.tasks import TASK_FIELDS, Run, Task
 from treadle_server.engine.telling import write_dependencies
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import artifacts as store_artifacts
-from treadle_server.store.transaction import flush, hot, load, promotions
+from treadle_server.store.transaction import flush, load, promotions
 from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction import steps as stored_steps
 from treadle_server.store.transaction.counts import (
@@ -24,6 +24,7 @@ from treadle_server.store.transaction.counts import (
 from treadle_server.store.transaction.failures import insert_failed_without_run, insert_failures
 from treadle_server.store.transaction.limit_lines import lines_of
 from treadle_server.store.transaction.restamp import restamp
+from treadle_server.store.transaction.rows import insert_objects, update_objects
 from treadle_server.store.transaction.targets import lock_targets, reblock_tasks, targets_of
 
 _STATUS = TASK_FIELDS.index("status")
@@ -39,11 +40,11 @@ async def write(work: UnitOfWork) -> None:
     touched = _touched_targets(work)
     work.batch.targets |= touched | {task.target_num for task in _kept(work) if task.target_num is not None}
     await lock_targets(tx, touched)
-    await flush.insert_jobs(tx, work.changes.new_jobs)
-    await flush.update_jobs(tx, list(work.changes.changed_jobs.values()))
+    await insert_objects(tx, work.changes.new_jobs)
+    await update_objects(tx, work.changes.changed_jobs.values())
     await flush.insert_schemas(tx, work.changes.new_schemas, work.now)
-    await flush.insert_workers(tx, work.changes.new_workers)
-    await flush.update_workers(
+    await insert_objects(tx, work.changes.new_workers)
+    await update_objects(
         tx, [w for w in work.changes.changed_workers.values() if w.id not in work.changes.gone_workers]
     )
     await flush.unlink_all(tx, work.changes.unlinked)
@@ -59,7 +60,7 @@ async def write(work: UnitOfWork) -> None:
     # After what is over or let go of its unique key by this batch: the new ones may have it.
     await flush.insert_tasks(tx, work.changes.new_tasks)
     await write_dependencies(work)
-    await hot.insert_runs(tx, work.changes.new_runs)
+    await insert_objects(tx, work.changes.new_runs)
     await insert_failures(tx, _failing(work))
     await insert_failed_without_run(tx, _failed_without_run(work))
     await flush.insert_logs(tx, work.changes.logs)
@@ -68,8 +69,8 @@ async def write(work: UnitOfWork) -> None:
     await _write_schedules(work)
     await _write_holds(work)
     await store_artifacts.delete_artifacts(tx, work.changes.gone_artifacts)
-    await store_artifacts.insert_artifacts(tx, work.changes.new_artifacts)
-    await store_artifacts.update_artifacts(tx, work.changes.stored_artifacts)
+    await insert_objects(tx, work.changes.new_artifacts)
+    await update_objects(tx, work.changes.stored_artifacts)
     for pruning in work.changes.prunings:
         await pruning.carry_out(tx)
         work.batch.pruned |= {task.id: task.job_name for task in pruning.removed}
@@ -123,13 +124,10 @@ def _touched_targets(work: UnitOfWork) -> set[int]:
 
 
 async def _write_holds(work: UnitOfWork) -> None:
-    await flush.delete_holds(work.tx, work.changes.gone_holds - work.changes.new_holds.keys())
-    await flush.insert_holds(
-        work.tx, [h for key, h in work.changes.new_holds.items() if key not in work.changes.gone_holds]
-    )
-    await flush.update_holds(
-        work.tx, [h for key, h in work.changes.renewed_holds.items() if key not in work.changes.gone_holds]
-    )
+    changes, gone = work.changes, work.changes.gone_holds
+    await flush.delete_holds(work.tx, gone - changes.new_holds.keys())
+    await insert_objects(work.tx, [hold for key, hold in changes.new_holds.items() if key not in gone])
+    await update_objects(work.tx, [hold for key, hold in changes.renewed_holds.items() if key not in gone], "until")
 
 
 async def _write_steps(work: UnitOfWork) -> None:
@@ -139,15 +137,15 @@ async def _write_steps(work: UnitOfWork) -> None:
     await stored_steps.free_messages(
         work.tx, {seq: first for seq, first in book.cleared.items() if seq not in book.emptied}
     )
-    await stored_steps.insert_steps(work.tx, book.new_steps)
-    await stored_steps.fill_steps(work.tx, book.filled)
-    await stored_steps.insert_messages(work.tx, book.new_messages)
-    await stored_steps.take_messages(work.tx, book.taken)
+    await insert_objects(work.tx, book.new_steps)
+    await update_objects(work.tx, book.filled, "result", "received_at")
+    await insert_objects(work.tx, book.new_messages)
+    await update_objects(work.tx, book.taken, "step")
 
 
 async def _write_schedules(work: UnitOfWork) -> None:
-    await stored.insert_schedules(work.tx, work.changes.new_schedules)
-    await stored.update_schedules(work.tx, work.changes.changed_schedules.values())
+    await insert_objects(work.tx, work.changes.new_schedules)
+    await update_objects(work.tx, work.changes.changed_schedules.values())
     await stored.forget_ticks(work.tx, work.changes.timed_anew, work.now)
     await stored.insert_ticks(work.tx, work.changes.ticks)
 
@@ -242,4 +240,4 @@ async def _delete_orphans(work: UnitOfWork) -> None:
         job.deleted_at = work.now
         job.version += 1
         work.batch.jobs.append(job)
-    await flush.update_jobs(work.tx, gone)
+    await update_objects(work.tx, gone)

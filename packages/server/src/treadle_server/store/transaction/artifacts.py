@@ -1,6 +1,6 @@
 """Rows of artifacts: what the writer reads, writes and deletes of them."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 from datetime import datetime
 
 from sqlalchemy import (
@@ -17,7 +17,6 @@ from treadle_server.domain.artifacts import ARTIFACT_FIELDS, Artifact
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
 from treadle_server.store.tables import artifacts
-from treadle_server.store.transaction.rows import insert_rows, update_rows
 
 ROWS = select(*(artifacts.c[name] for name in ARTIFACT_FIELDS))
 
@@ -51,16 +50,6 @@ async def locations_of_tasks(tx: Tx, seqs: Collection[int]) -> list[str]:
         return []
     statement = select(artifacts.c.location).where(is_among(artifacts.c.task_seq, "seqs"))
     return list((await tx.connection.execute(statement, {"seqs": seqs})).scalars())
-
-
-async def insert_artifacts(tx: Tx, new: Sequence[Artifact]) -> None:
-    """Insert artifacts. Raises IntegrityError when another server announced the same one."""
-    await insert_rows(tx, artifacts, ARTIFACT_FIELDS, new)
-
-
-async def update_artifacts(tx: Tx, changed: Iterable[Artifact]) -> None:
-    """Write every column of the artifacts, which are locked."""
-    await update_rows(tx, artifacts, ARTIFACT_FIELDS, changed, key="id")
 
 
 async def delete_artifacts(tx: Tx, ids: Collection[str]) -> None:

@@ -24,7 +24,7 @@ from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import TO_TELL, flows, task_dependencies, task_specs, tasks
 from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.load import to_task
-from treadle_server.store.transaction.rows import insert_tuples
+from treadle_server.store.transaction.rows import insert_tuples, update_tuples
 from treadle_server.store.transaction.targets import free_targets
 
 _c = tasks.c
@@ -191,23 +191,13 @@ async def insert_edges(tx: Tx, new: Sequence[Edge]) -> None:
 
 async def update_edges(tx: Tx, met: dict[tuple[int, int], bool]) -> None:
     """Write whether edges are met, each by the numbers of the task and of the one that it waits for."""
-    if met:
-        statement = (
-            update(task_dependencies)
-            .where(_e.task_seq == bindparam("_task"), _e.needs_seq == bindparam("_needs"))
-            .values(met=bindparam("_met"))
-        )
-        rows = [{"_task": task, "_needs": needs, "_met": is_met} for (task, needs), is_met in sorted(met.items())]
-        await tx.connection.execute(statement, rows)
+    rows = [(*edge, is_met) for edge, is_met in sorted(met.items())]
+    await update_tuples(tx, task_dependencies, ("task_seq", "needs_seq"), ("met",), rows)
 
 
 async def note_told(tx: Tx, told: dict[int, int]) -> None:
     """Write how far those were told that wait for each task, which are locked."""
-    if told:
-        statement = update(tasks).where(_c.seq == bindparam("_seq")).values(telling=bindparam("_telling"))
-        await tx.connection.execute(
-            statement, [{"_seq": seq, "_telling": telling} for seq, telling in sorted(told.items())]
-        )
+    await update_tuples(tx, tasks, ("seq",), ("telling",), sorted(told.items()))
 
 
 _WATCH_OPEN = update(tasks).where(_AMONG, or_(_c.telling.is_(None), _c.telling > UNTOLD)).values(telling=UNTOLD)
@@ -232,11 +222,6 @@ async def flows_by_id(tx: Tx, ids: Collection[str]) -> dict[str, Flow]:
     statement = select(*_FLOWS).where(is_among(flows.c.id, "ids")).order_by(flows.c.id).with_for_update(read=True)
     rows = await tx.connection.execute(statement, {"ids": ids})
     return {flow.id: flow for flow in (Flow(str(id_), *rest) for id_, *rest in rows)}
-
-
-async def insert_flows(tx: Tx, new: Sequence[Flow]) -> None:
-    """Insert flows. Raises IntegrityError when one was made meanwhile."""
-    await insert_tuples(tx, flows, Flow._fields, new)
 
 
 _lock_flows = Prepared(select(flows.c.id).where(is_among(flows.c.id, "ids")).order_by(flows.c.id).with_for_update())

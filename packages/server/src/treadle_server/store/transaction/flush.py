@@ -11,16 +11,13 @@ from typing import Any, cast
 from sqlalchemy import Column, Table, Update, bindparam, delete, tuple_, update
 
 from treadle.wire.ids import WorkerId
-from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
-from treadle_server.domain.tasks import TASK_FIELDS, Hold, Task
+from treadle_server.domain.tasks import TASK_FIELDS, Task
 from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import MOST_TEXTS
 from treadle_server.store.tables import (
     holds,
     job_schemas,
-    jobs,
-    lanes,
     task_logs,
     task_specs,
     tasks,
@@ -29,7 +26,7 @@ from treadle_server.store.tables import (
 )
 from treadle_server.store.task_rows import SPEC, STATE
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.rows import insert_rows, insert_tuples, pg_array, pg_cast, update_rows
+from treadle_server.store.transaction.rows import insert_rows, insert_tuples, pg_array, pg_cast
 from treadle_server.store.transaction.tags import insert_tags, update_tags
 
 LogLine = tuple[int, int, int, datetime, str, str]
@@ -119,24 +116,6 @@ def _pg_update_of(table: Table, names: tuple[str, ...]) -> str:
     return f"UPDATE {table} SET {sets} FROM unnest({arrays}) AS v ({', '.join(columns)}) WHERE {where}"  # noqa: S608
 
 
-async def insert_holds(tx: Tx, new: Collection[Hold]) -> None:
-    """Insert holds. Raises IntegrityError when the target has one already."""
-    names = ("task_seq", "run_id", "worker_id", "target_num", "weight", "until", "slot_only")
-    await insert_rows(tx, holds, names, new)
-
-
-async def update_holds(tx: Tx, renewed: Collection[Hold]) -> None:
-    """Write until when renewed holds last, each found by its task and run."""
-    if renewed:
-        statement = (
-            update(holds)
-            .where(holds.c.task_seq == bindparam("_seq"), holds.c.run_id == bindparam("_run"))
-            .values(until=bindparam("until"))
-        )
-        rows = [{"_seq": hold.task_seq, "_run": hold.run_id, "until": hold.until} for hold in renewed]
-        await tx.connection.execute(statement, rows)
-
-
 async def delete_holds(tx: Tx, keys: Collection[tuple[int, int]]) -> None:
     """Delete holds by their keys, each the number of the task and of the run."""
     if keys:
@@ -146,35 +125,10 @@ async def delete_holds(tx: Tx, keys: Collection[tuple[int, int]]) -> None:
         await tx.connection.execute(delete(holds).where(seqs, pairs))
 
 
-async def insert_jobs(tx: Tx, new: Collection[Job]) -> None:
-    """Insert jobs. Raises IntegrityError when the name was taken meanwhile."""
-    await insert_rows(tx, jobs, JOB_FIELDS, new)
-
-
-async def update_jobs(tx: Tx, changed: Collection[Job]) -> None:
-    """Write every column of the jobs, which are locked."""
-    await update_rows(tx, jobs, JOB_FIELDS, changed, key="num")
-
-
 async def insert_schemas(tx: Tx, new: Iterable[tuple[int, int, str]], created_at: Any) -> None:
     """Keep schemas, each with the number of its job and its version, as registered at `created_at`."""
     rows = [(*one, created_at) for one in new]
     await insert_tuples(tx, job_schemas, ("job_num", "version", "schema", "created_at"), rows)
-
-
-async def insert_lanes(tx: Tx, new: Collection[Lane]) -> None:
-    """Insert lanes. Raises IntegrityError when one was made meanwhile."""
-    await insert_rows(tx, lanes, ("id", "job_num", "room", "pool"), new)
-
-
-async def insert_workers(tx: Tx, new: Collection[Worker]) -> None:
-    """Insert workers, without the links to their jobs (`link`)."""
-    await insert_rows(tx, workers, WORKER_FIELDS, new)
-
-
-async def update_workers(tx: Tx, changed: Collection[Worker]) -> None:
-    """Write every column of the workers, which are locked."""
-    await update_rows(tx, workers, WORKER_FIELDS, changed, key="id")
 
 
 async def delete_workers(tx: Tx, ids: Collection[WorkerId]) -> None:

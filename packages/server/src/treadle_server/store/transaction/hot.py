@@ -23,17 +23,16 @@ from typing import Any, cast
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Reason, Status
-from treadle_server.domain.tasks import RUN_FIELDS, Run, Task
+from treadle_server.domain.tasks import Task
 from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.postgres.changes import Part
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import MOST_TEXTS, InlineConnection
-from treadle_server.store.tables import runs
 from treadle_server.store.task_rows import COLUMNS, SPEC
 from treadle_server.store.transaction.counts import apply_counts
 from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, counted, direct, part_of, postpone
 from treadle_server.store.transaction.promotions import sleepers_in, without
-from treadle_server.store.transaction.rows import insert_rows, pg_array, pg_cast, pg_kind
+from treadle_server.store.transaction.rows import pg_array, pg_cast, pg_kind
 from treadle_server.store.transaction.tags import insert_tags
 from treadle_server.store.types import micros
 
@@ -292,11 +291,6 @@ async def complete(tx: Tx, completed: Sequence[Moved], counts: Counts = NO_COUNT
     await apply_counts(tx, counts)
     at = _at(now)
     _all_of(_inline(tx).run_together(_COMPLETE, (at, at, at), rows), rows)
-
-
-async def insert_runs(tx: Tx, ended: Sequence[Run]) -> None:
-    """Keep runs that are over and that their tasks' rows don't tell: a row for each, with its outcome and times."""
-    await insert_rows(tx, runs, RUN_FIELDS, ended)
 
 
 def _shared() -> Callable[[Any], Any]:

@@ -19,7 +19,7 @@ from treadle_server.store.transaction.limit_rows import (
     lock_limits,
     locked_limits,
 )
-from treadle_server.store.transaction.rows import insert_rows
+from treadle_server.store.transaction.rows import insert_objects
 from treadle_server.store.types import micros
 
 LimitName = tuple[str, str]
@@ -84,7 +84,7 @@ async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], 
     for limit in changed:
         if limit.num in before:
             await _keep_tokens(tx, before[limit.num], limit, now)
-        await insert_rows(tx, limits, LIMIT_FIELDS, [limit], _CHANGED)
+        await insert_objects(tx, [limit], _CHANGED)
         await call_awaited(tx, limit, now)
         awaited += await awaited_buckets(tx, limit.num, MOST_AWAITED)
     await _delete_limits(tx, gone)

@@ -1,22 +1,67 @@
 """Rows that are put in, and written anew whole: every column as the domain's object has it, under the same name."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Column, Dialect, Table, Update, bindparam, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from treadle_server.domain.artifacts import ARTIFACT_FIELDS, Artifact
+from treadle_server.domain.flows import Flow
+from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
+from treadle_server.domain.limits import LIMIT_FIELDS, Limit
+from treadle_server.domain.schedules import SCHEDULE_FIELDS, Schedule
+from treadle_server.domain.steps import MESSAGE_FIELDS, STEP_FIELDS, Message, Step
+from treadle_server.domain.tasks import RUN_FIELDS, Hold, Run
+from treadle_server.store import tables
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import MOST_TEXTS, InlineConnection
-from treadle_server.store.tables import meta
 from treadle_server.store.types import micros
 
 _SQLITE: Dialect = sqlite.dialect()
 _POSTGRES: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+
+
+class _Kept(NamedTuple):
+    """Where objects of a kind are kept, each of these fields in the column of its name; the key never changes."""
+
+    table: Table
+    fields: tuple[str, ...]
+    key: tuple[str, ...]
+
+
+_KEPT: Mapping[type, _Kept] = {
+    Artifact: _Kept(tables.artifacts, ARTIFACT_FIELDS, ("id",)),
+    Flow: _Kept(tables.flows, Flow._fields, ("id",)),
+    Hold: _Kept(tables.holds, tuple(tables.holds.c.keys()), ("task_seq", "run_id")),
+    Job: _Kept(tables.jobs, JOB_FIELDS, ("num",)),
+    Lane: _Kept(tables.lanes, tuple(tables.lanes.c.keys()), ("id",)),
+    Limit: _Kept(tables.limits, LIMIT_FIELDS, ("num",)),
+    Message: _Kept(tables.task_messages, MESSAGE_FIELDS, ("task_seq", "number")),
+    Run: _Kept(tables.runs, RUN_FIELDS, ("task_seq", "run_id")),
+    Schedule: _Kept(tables.schedules, SCHEDULE_FIELDS, ("id",)),
+    Step: _Kept(tables.task_steps, STEP_FIELDS, ("task_seq", "number")),
+    Worker: _Kept(tables.workers, WORKER_FIELDS, ("id",)),
+}
+
+
+async def insert_objects(tx: Tx, new: Iterable[object], more: str = "") -> None:
+    """Insert a row for each of the objects, which are of one kind, as `insert_tuples` does."""
+    if found := list(new):
+        table, fields, _ = _KEPT[type(found[0])]
+        await insert_rows(tx, table, fields, found, more)
+
+
+async def update_objects(tx: Tx, changed: Iterable[object], *names: str) -> None:
+    """Write the fields of these names, or all, of the objects, which are of one kind, and whose rows are locked."""
+    if found := list(changed):
+        table, fields, key = _KEPT[type(found[0])]
+        names = names or tuple(name for name in fields if name not in key)
+        await update_tuples(tx, table, key, names, map(attrgetter(*key, *names), found))
 
 
 async def insert_rows(tx: Tx, table: Table, names: Sequence[str], new: Iterable[Any], more: str = "") -> None:
@@ -45,7 +90,7 @@ async def insert_tuples(
 async def put_meta(tx: Tx, key: str, value: str) -> None:
     """Note a fact about the database, in the place of what was noted of it before."""
     more = "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-    await insert_tuples(tx, meta, ("key", "value"), [(key, value)], more)
+    await insert_tuples(tx, tables.meta, ("key", "value"), [(key, value)], more)
 
 
 # The texts have names of columns only, and what the program itself adds; every value is bound.
@@ -85,14 +130,15 @@ def pg_cast(column: Column[Any]) -> str:
 
 
 @cache
-def _update(table: Table, names: tuple[str, ...], key: str) -> Update:
-    found = update(table).where(table.c[key] == bindparam("_key"))
-    return found.values({name: bindparam(name) for name in names if name != key})
+def _update(table: Table, key: tuple[str, ...], names: tuple[str, ...]) -> Update:
+    found = update(table).where(*(table.c[name] == bindparam(f"_{name}") for name in key))
+    return found.values({name: bindparam(name) for name in names})
 
 
-async def update_rows(tx: Tx, table: Table, names: tuple[str, ...], changed: Iterable[Any], *, key: str) -> None:
-    """Write every column of the objects' rows, which are locked, and found by the column `key`."""
-    values = attrgetter(*names)
-    rows = [dict(zip(names, values(one), strict=True)) for one in changed]
-    if rows:
-        await tx.connection.execute(_update(table, names, key), [row | {"_key": row.pop(key)} for row in rows])
+async def update_tuples(
+    tx: Tx, table: Table, key: tuple[str, ...], names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]
+) -> None:
+    """Write the columns of these names of rows that are locked; each tuple begins with the `key` that finds its row."""
+    given = (*(f"_{name}" for name in key), *names)
+    if values := [dict(zip(given, row, strict=True)) for row in rows]:
+        await tx.connection.execute(_update(table, key, names), values)

@@ -12,7 +12,7 @@ from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
 from treadle_server.store.tables import jobs, schedule_ticks, schedules, tasks
 from treadle_server.store.transaction.owners import acts
-from treadle_server.store.transaction.rows import insert_rows, insert_tuples, update_rows
+from treadle_server.store.transaction.rows import insert_tuples
 
 _COLUMNS = [schedules.c[name] for name in SCHEDULE_FIELDS]
 _ACTIVE = and_(
@@ -83,16 +83,6 @@ async def open_instances(tx: Tx, found: Iterable[Schedule]) -> set[TaskId]:
         return set()
     statement = select(tasks.c.id).where(is_among(tasks.c.id, "ids"), tasks.c.completed_at.is_(None))
     return set((await tx.connection.execute(statement, {"ids": ids})).scalars())
-
-
-async def insert_schedules(tx: Tx, new: Sequence[Schedule]) -> None:
-    """Insert schedules. Raises IntegrityError when a name was taken meanwhile."""
-    await insert_rows(tx, schedules, SCHEDULE_FIELDS, new)
-
-
-async def update_schedules(tx: Tx, changed: Collection[Schedule]) -> None:
-    """Write every column of the schedules, which are locked."""
-    await update_rows(tx, schedules, SCHEDULE_FIELDS, changed, key="id")
 
 
 async def forget_ticks(tx: Tx, ids: Collection[str], now: datetime) -> None:

@@ -22,7 +22,6 @@ from treadle_server.domain.steps import MESSAGE_FIELDS, STEP_FIELDS, Message, Me
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import NUMBER, TEXT, is_among, is_same
 from treadle_server.store.tables import task_messages, task_steps
-from treadle_server.store.transaction.rows import insert_rows
 
 _KEY: Mapping[str, TypeEngine[Any]] = {"task_seq": NUMBER, "name": TEXT, "occurrence": Integer()}
 _PLACE: Mapping[str, TypeEngine[Any]] = {"task_seq": NUMBER, "number": Integer()}
@@ -67,11 +66,6 @@ async def steps_by_number(tx: Tx, places: Collection[tuple[int, int]]) -> list[S
     return [Step(*row) for row in await _found(tx, task_steps, STEP_FIELDS, _PLACE, places)]
 
 
-async def insert_steps(tx: Tx, new: Sequence[Step]) -> None:
-    """Keep steps. Raises IntegrityError when one of the same name and occurrence is kept."""
-    await insert_rows(tx, task_steps, STEP_FIELDS, new)
-
-
 async def delete_steps(tx: Tx, first: Mapping[int, int]) -> None:
     """Delete of each task, by its seq, the steps from a number on."""
     if first:
@@ -79,21 +73,6 @@ async def delete_steps(tx: Tx, first: Mapping[int, int]) -> None:
             task_steps.c.task_seq == bindparam("seq"), task_steps.c.number >= bindparam("first")
         )
         rows = [{"seq": seq, "first": number} for seq, number in sorted(first.items())]
-        await tx.connection.execute(statement, rows)
-
-
-async def fill_steps(tx: Tx, filled: Sequence[Step]) -> None:
-    """Write the result that steps which waited have received, and when."""
-    if filled:
-        statement = (
-            update(task_steps)
-            .where(task_steps.c.task_seq == bindparam("seq"), task_steps.c.number == bindparam("place"))
-            .values(result=bindparam("data"), received_at=bindparam("received"))
-        )
-        rows = [
-            {"seq": step.task_seq, "place": step.number, "data": step.result, "received": step.received_at}
-            for step in filled
-        ]
         await tx.connection.execute(statement, rows)
 
 
@@ -128,23 +107,6 @@ async def message_counts(tx: Tx, seqs: Collection[int]) -> dict[int, tuple[int, 
     waits = {row[0]: row[1] for row in await tx.connection.execute(waiting, given)}
     last = {row[0]: row[1] for row in await tx.connection.execute(greatest, given)}
     return {seq: (waits.get(seq, 0), last.get(seq, -1) + 1) for seq in seqs}
-
-
-async def insert_messages(tx: Tx, new: Sequence[Message]) -> None:
-    """Insert messages, each under its task's number and its own."""
-    await insert_rows(tx, task_messages, MESSAGE_FIELDS, new)
-
-
-async def take_messages(tx: Tx, taken: Sequence[Message]) -> None:
-    """Write which step has received each of the messages."""
-    if taken:
-        statement = (
-            update(task_messages)
-            .where(_c.task_seq == bindparam("seq"), _c.number == bindparam("place"))
-            .values(step=bindparam("taker"))
-        )
-        rows = [{"seq": message.task_seq, "place": message.number, "taker": message.step} for message in taken]
-        await tx.connection.execute(statement, rows)
 
 
 async def free_messages(tx: Tx, first: Mapping[int, int]) -> None:

@@ -14,6 +14,7 @@ from treadle_server.domain.webhooks import Hook
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import tasks, webhook_deliveries, webhooks
 from treadle_server.store.transaction.owners import acts
+from treadle_server.store.transaction.rows import update_tuples
 
 _d = webhook_deliveries.c
 
@@ -131,10 +132,8 @@ async def claim(tx: Tx, webhook_id: str, *, now: datetime, until: datetime, most
     given = {"of": webhook_id, "now": now, "most": most}
     rows = (await tx.connection.execute(_DUE, given)).all()
     found = [Claimed(str(row.id), str(row.webhook_id), row.body, row.attempts + 1, row.url, row.secret) for row in rows]
-    if found:
-        taken = update(webhook_deliveries).where(_d.id == bindparam("_id"))
-        changes = [{"_id": one.id, "attempts": one.attempts, "next_at": until} for one in found]
-        await tx.connection.execute(taken.values(attempts=bindparam("attempts"), next_at=bindparam("next_at")), changes)
+    taken = [(one.id, one.attempts, until) for one in found]
+    await update_tuples(tx, webhook_deliveries, ("id",), ("attempts", "next_at"), taken)
     return found
 
 
