@@ -16,13 +16,13 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import (
     DeleteLimit,
     Edit,
-    HandBack,
     OpenLimits,
     ReleaseHolds,
     SetLimit,
     Steer,
     SweepWorkers,
 )
+from treadle_server.engine.commands.hand_back import hand_back
 from treadle_server.engine.limits import LimitKeeper
 from treadle_server.errors import Forbidden, LimitInUse, LimitNotFound, ValidationFailed
 from treadle_server.services.promoter import Promoter
@@ -264,7 +264,7 @@ async def test_a_run_that_is_handed_back_unstarted_gives_its_token_back(shop) ->
     [task] = await shop.submit(limits=named())
     [claimed] = await shop.claim(worker)
 
-    back = HandBack(principal=SYSTEM, worker_id=worker, runs=[(claimed.id, claimed.run_id)])
+    back = hand_back(SYSTEM, worker, [(claimed.id, claimed.run_id)])
     await shop.engine.run(back)
 
     [again] = await shop.claim(worker)

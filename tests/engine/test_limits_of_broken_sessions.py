@@ -6,8 +6,9 @@ from tests.engine.test_limits import ids, named, set_limit, uses
 from treadle.wire.status import Status
 from treadle.wire.workers import RunRef
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands import HandBack, ReleaseHolds, ReturnUnstarted
+from treadle_server.engine.commands import ReleaseHolds, ReturnUnstarted
 from treadle_server.engine.commands.beats import Reattach
+from treadle_server.engine.commands.hand_back import hand_back
 from treadle_server.errors import StaleRun
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +67,7 @@ async def test_a_worker_that_hands_back_what_was_returned_already_frees_its_room
     claimed, _ = await _broken(shop)
 
     runs = [(claimed.id, claimed.run_id)]
-    await shop.engine.run(HandBack(principal=shop.principal, worker_id=claimed.worker_id, runs=runs))
+    await shop.engine.run(hand_back(shop.principal, claimed.worker_id, runs))
 
     assert await uses(shop) == []
 

@@ -6,9 +6,9 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.status import Reason, Status
 from treadle.wire.workers import RunRef
 from treadle_server.domain.retry import requeue_delay
-from treadle_server.engine.commands import HandBack, PromoteDue, ReturnUnstarted
+from treadle_server.engine.commands import PromoteDue, ReturnUnstarted
 from treadle_server.engine.commands.beats import Reattach
-from treadle_server.engine.commands.hand_back import MOST_UNHEARD
+from treadle_server.engine.commands.hand_back import MOST_UNHEARD, hand_back
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ async def _is_back(shop, worker: WorkerId, held: list[RunRef]) -> None:
 
 async def _returns(shop, worker: WorkerId, held: list[RunRef]) -> None:
     runs = [(ref.task_id, ref.run_id) for ref in held]
-    await shop.engine.run(HandBack(principal=shop.principal, worker_id=worker, runs=runs))
+    await shop.engine.run(hand_back(shop.principal, worker, runs))
 
 
 async def _lives(shop, end, count: int) -> list[int]:

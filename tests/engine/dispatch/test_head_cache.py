@@ -15,7 +15,6 @@ from treadle_server.engine.commands import (
     Edit,
     ExpireLeases,
     FindWorker,
-    HandBack,
     MissDeadlines,
     PatchJob,
     PromoteDue,
@@ -25,6 +24,7 @@ from treadle_server.engine.commands import (
     Submission,
     SubmitEach,
 )
+from treadle_server.engine.commands.hand_back import hand_back
 from treadle_server.engine.dispatch import dispatcher as dispatcher_module
 from treadle_server.engine.dispatch import head_cache as head_cache_module
 from treadle_server.engine.dispatch.fairness import match
@@ -220,7 +220,7 @@ class Walk:
     async def _give_back(self) -> None:
         worker, runs = self._some_held()
         back = [(task_id, run_id) for task_id, run_id, _ in runs]
-        await self.engine.run(HandBack(principal=ADMIN, worker_id=worker, runs=back))
+        await self.engine.run(hand_back(ADMIN, worker, back))
 
     def _some_task(self):
         """Return a task, more often than not one that waits in the head cache."""

@@ -35,7 +35,7 @@ from treadle_server.engine.log_line_numbers import LogLineNumbers
 from treadle_server.engine.pending import Pending
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.rules import Rules
-from treadle_server.engine.unconfirmed import Unconfirmed, hand_back
+from treadle_server.engine.unconfirmed import Unconfirmed, give_back
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import NOT_STARTED, StoreUnavailable, TooManyRequests
 from treadle_server.store.base import Overtaken, Tx
@@ -137,7 +137,7 @@ class Engine:
 
     def _hand_back(self, worker_id: WorkerId, claimed: list[Task]) -> None:
         """Queue the return of claims that nobody is there for any more."""
-        self._add(hand_back(worker_id, claimed))
+        self._add(give_back(worker_id, claimed))
 
     def open_slot(self, slot: WorkerSlot) -> None:
         """Let a worker on the socket take tasks as long as it has room."""

@@ -8,7 +8,8 @@ from typing import Any
 from treadle.wire.ids import WorkerId
 from treadle_server.access.principal import SYSTEM
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands import HandBack
+from treadle_server.engine.commands import ReportMany
+from treadle_server.engine.commands.hand_back import hand_back
 from treadle_server.engine.pending import Pending
 from treadle_server.errors import StoreUnavailable
 
@@ -16,9 +17,9 @@ SURELY_DONE = 2.0
 """Seconds after which a commit whose answer was lost is surely done, if it is done at all."""
 
 
-def hand_back(worker_id: WorkerId, claimed: list[Task]) -> HandBack:
+def give_back(worker_id: WorkerId, claimed: list[Task]) -> ReportMany:
     """Return the command by which claims are returned that nobody is there for any more."""
-    return HandBack(principal=SYSTEM, worker_id=worker_id, runs=[(task.id, task.run_id) for task in claimed])
+    return hand_back(SYSTEM, worker_id, [(task.id, task.run_id) for task in claimed])
 
 
 class Unconfirmed:
@@ -40,7 +41,7 @@ class Unconfirmed:
         unconfirmed, self._claims = self._claims, {}
         found = []
         for worker_id, tasks in unconfirmed.items():
-            found.append(Pending(hand_back(worker_id, tasks), asyncio.get_running_loop().create_future()))
+            found.append(Pending(give_back(worker_id, tasks), asyncio.get_running_loop().create_future()))
             found[-1].answer.add_done_callback(partial(self._note_again, worker_id, tasks))
         return found
 

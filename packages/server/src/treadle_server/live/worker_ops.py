@@ -16,7 +16,8 @@ from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
 from treadle_server.authorization.permission import Permission
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands import Beaten, HandBack, LinkJobs, Reattach, RemoveWorker
+from treadle_server.engine.commands import Beaten, LinkJobs, Reattach, RemoveWorker
+from treadle_server.engine.commands.hand_back import hand_back
 from treadle_server.engine.dispatch.presence import Presence
 from treadle_server.engine.dispatch.slots import MOST_AHEAD, REPORTS_AT_ONCE, WorkerSlot
 from treadle_server.errors import StoreUnavailable, TreadleError, ValidationFailed, WorkerNotFound
@@ -243,11 +244,9 @@ async def give_back(session: Session, fields: dict[str, Any]) -> Reply:
     """
     worker_id = _worker_of(session)
     refs = in_range(values.validate(Return, fields).runs)
-    keys = [(TaskId(ref.task_id), RunId(ref.run_id)) for ref in refs]
-    outcomes = await session.live.ctx.engine.run(
-        HandBack(principal=session.principal, worker_id=worker_id, runs=[(task_id, int(run)) for task_id, run in keys])
-    )
-    answers = [report_answer(*key, outcome) for key, outcome in zip(keys, outcomes, strict=True)]
+    runs = [(TaskId(ref.task_id), ref.run_id) for ref in refs]
+    refused = await session.live.ctx.engine.run(hand_back(session.principal, worker_id, runs))
+    answers = [report_answer(*run, refused.get(i)) for i, run in enumerate(runs)]
     return Reply({"answers": answers})
 
 

@@ -5,7 +5,6 @@ from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnUnstarted
 from treadle_server.engine.commands.dependants import TellWaiters
 from treadle_server.engine.commands.editing import Edit
-from treadle_server.engine.commands.hand_back import HandBack
 from treadle_server.engine.commands.internal import FailDispatch, TakeOver
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
 from treadle_server.engine.commands.limits import DeleteLimit, ForgetIdle, OpenLimits, SetLimit
@@ -45,7 +44,6 @@ __all__ = [
     "FindWorker",
     "FireDue",
     "ForgetIdle",
-    "HandBack",
     "LinkJobs",
     "MissDeadlines",
     "OpenLimits",
