@@ -1,6 +1,5 @@
 """What a batch knows and changes of tasks that wait for tasks, and of flows."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from treadle.wire.ids import TaskId
@@ -41,11 +40,6 @@ class Dependencies:
     """How far the others were told, by the number of the task that they wait for."""
     lanes: set[int] = field(default_factory=set)
     """Lanes in which what is remembered of a watched task does not say that it is."""
-
-    @property
-    def watched_ids(self) -> Iterator[TaskId]:
-        """Return the open tasks that others wait for from now on."""
-        return iter(self.watched.values())
 
     def add_flow(self, flow: Flow) -> None:
         """Put in a new flow."""

@@ -351,7 +351,7 @@ class Engine:
     def _remember(self, work: UnitOfWork) -> None:
         """Keep what is known current with what was changed that is neither a plain submit nor a plain report."""
         self.fast_reports.follow(work.opened)
-        self.fast_reports.forget(work.dependencies.watched_ids)
+        self.fast_reports.forget(work.dependencies.watched.values())
         if work.changes.restamped:
             self.fast_reports.clear()
         self.fast_reports.note_workers(work.workers.values(), work.changes.gone_workers)

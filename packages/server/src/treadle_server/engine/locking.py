@@ -1,5 +1,6 @@
 """Locks what a batch is going to change, before it is read, in the one order of `store/transaction/lock_order.py`."""
 
+from collections import deque
 from collections.abc import Collection, Iterable
 
 from treadle.wire.ids import TaskId
@@ -70,7 +71,7 @@ async def _load_jobs(work: UnitOfWork, reads: ReadSet) -> None:
         work.know(job)
     for job in await load.jobs_by_num(tx, nums - work.jobs_by_num.keys(), to_change=reads.jobs_change):
         work.know(job)
-    work.job_nums = await allocate(tx, "job_num", reads.new_jobs)
+    work.job_nums = deque(await allocate(tx, "job_num", reads.new_jobs))
 
 
 def _keys(work: UnitOfWork, reads: ReadSet, found: dict[TaskId, Place]) -> set[tuple[int, str]]:

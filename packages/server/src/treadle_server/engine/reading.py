@@ -215,7 +215,9 @@ async def _load_new(work: UnitOfWork, reads: ReadSet) -> None:
     for lane in await load.lanes_of_jobs(work.tx, nums):
         work.lanes[lane.key] = lane
     await _add_lanes(work, wanted)
-    work.pending.update(await pending_counts(work.tx, [lane.id for lane in work.lanes.values()]))
+    queue_of = {lane.id: work.queues[lane.job_num, lane.room] for lane in work.lanes.values()}
+    for (lane_id, priority), n in (await pending_counts(work.tx, queue_of.keys())).items():
+        queue_of[lane_id][priority] += n
 
 
 def _wanted_lanes(work: UnitOfWork, reads: ReadSet) -> set[tuple[int, str, str]]:

@@ -5,13 +5,14 @@ one bulk statement for each kind of change. See docs/decisions/0001.
 """
 
 import copy
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cached_property
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import INTERNAL, JobName
+from treadle.wire.runs import LogLine
 from treadle.wire.status import Status
 from treadle_server.domain.admission import Admission
 from treadle_server.domain.artifacts import Artifact
@@ -55,9 +56,8 @@ class UnitOfWork:
         self.lanes: dict[tuple[int, str, str], Lane] = {}
         self.targets: dict[tuple[str, str], int] = {}
         self.unique: dict[tuple[int, str], Task] = {}
-        self.pending: Counter[tuple[int, int]] = Counter()
-        """How many were pending when the batch began, by (lane, priority)."""
-        self._queues: dict[tuple[int, str], Counter[int]] = {}
+        self.queues: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
+        """How many wait by priority, of each job and, in a fair job, room; new ones are added there."""
         self.resolved: dict[tuple[int, int], Run] = {}
         self.past_owners: dict[int, set[str]] = {}
         self.holds: dict[tuple[int, int], Hold] = {}
@@ -91,7 +91,9 @@ class UnitOfWork:
         log_lines.begin(now)
         self._log_lines = log_lines
         self.seqs: deque[int] = deque()
-        self.job_nums: list[int] = []
+        """Numbers of new tasks."""
+        self.job_nums: deque[int] = deque()
+        """Numbers of new jobs."""
         self.counted: Counter[tuple[int, str, int]] = Counter()
         """What was written changes of the kept counts."""
         self.left_ends: Counter[tuple[int, str]] = Counter()
@@ -144,26 +146,6 @@ class UnitOfWork:
     def job_of(self, task: Task) -> Job:
         """Return the task's job, which must have been asked for."""
         return self.jobs_by_num[task.job_num]
-
-    def queue(self, job_num: int, room: str) -> Counter[int]:
-        """Return how many wait in the job's queue, of `room` in a fair job, by priority; new ones are added to it."""
-        key = (job_num, room)
-        if key not in self._queues:
-            mine = {lane.id for lane in self.lanes.values() if (lane.job_num, lane.room) == key}
-            counted: Counter[int] = Counter()
-            for (lane, priority), n in self.pending.items():
-                if lane in mine:
-                    counted[priority] += n
-            self._queues[key] = counted
-        return self._queues[key]
-
-    def next_seq(self) -> int:
-        """Return a new task's number."""
-        return self.seqs.popleft()
-
-    def next_job_num(self) -> int:
-        """Return a new job's number."""
-        return self.job_nums.pop(0)
 
     # What is read
 
@@ -245,25 +227,15 @@ class UnitOfWork:
         self.changes.renewed_holds[hold.task_seq, hold.run_id] = hold
         self.holds[hold.task_seq, hold.run_id] = hold
 
-    def end_hold(self, task: Task, run_id: int) -> bool:
-        """End the hold of a run whose code has stopped, and return whether there was one.
-
-        Its target and its room at the worker are free after the commit.
-        """
-        key = (task.seq, run_id)
-        self.released.append((task.id, run_id))
-        if (hold := self.holds.pop(key, None)) is None:
-            return False
-        self.batch.freed.add(hold.worker_id)
-        self.changes.gone_holds.add(key)
-        if hold.target_num is not None:
-            self.changes.freed_targets.add(hold.target_num)
-        if task.limit_key is not None:
-            self.limited.seqs.add(task.seq)
-        return True
+    def end_hold(self, task: Task, run_id: int) -> None:
+        """End the hold of a run whose code has stopped, if there is one; its worker's room is free in any case."""
+        if (hold := self.holds.get((task.seq, run_id))) is not None:
+            self.drop_hold(hold)
+        else:
+            self.released.append((task.id, run_id))
 
     def drop_hold(self, hold: Hold) -> None:
-        """End a hold whose task was not read."""
+        """End a hold: its target and its room at the worker are free after the commit."""
         key = (hold.task_seq, hold.run_id)
         self.holds.pop(key, None)
         self.changes.gone_holds.add(key)
@@ -390,10 +362,7 @@ class UnitOfWork:
         if schedule not in self.changes.new_schedules:
             self.changes.changed_schedules[schedule.id] = schedule
 
-    def next_log_line(self) -> int:
-        """Return the number of a log line; they ascend within a run."""
-        return self._log_lines.next()
-
-    def add_log(self, task: Task, run_id: int, line: int, at: datetime, level: str, message: str) -> None:
-        """Keep a line that the task's code logged at `at`; `line` is its number, from `next_log_line`."""
-        self.changes.logs.append((task.seq, run_id, line, at, level, message))
+    def add_log(self, task: Task, line: LogLine) -> None:
+        """Keep a line that the code of the task's run has logged; one that does not say when is logged now."""
+        number, at = self._log_lines.next(), line.at or self.now
+        self.changes.logs.append((task.seq, task.run_id, number, at, line.level, line.message))

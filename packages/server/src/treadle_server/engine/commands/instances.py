@@ -88,7 +88,7 @@ def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -
         room=schedule.room,
         user=schedule.owner,
         now=work.now,
-        seq=work.next_seq(),
+        seq=work.seqs.popleft(),
         lane=work.lanes[job.lane_key(schedule.room, option["pool"])].id,
         target_num=None if target is None else work.targets[schedule.room, target],
     )

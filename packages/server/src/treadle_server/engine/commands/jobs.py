@@ -163,7 +163,7 @@ class RegisterJob(OneRow):
 
     def _new(self, work: UnitOfWork) -> Job:
         job = Job(
-            num=work.next_job_num(),
+            num=work.job_nums.popleft(),
             id=JobId(str(uuid7())),
             room=self.room,
             category=self.category,

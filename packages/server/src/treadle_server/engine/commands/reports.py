@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 from treadle.wire.amounts import amount
 from treadle.wire.ids import TaskId, WorkerId
-from treadle.wire.runs import LogLine
 from treadle.wire.status import REPORTABLE, Outcome, Reason, Status
 from treadle.wire.transitions import Verb
 from treadle_server.access.checks import speaks_for
@@ -170,16 +169,12 @@ def _note(work: UnitOfWork, task: Task, report: RunReport) -> None:
         task.progress = report.progress
     note_usage(task, report.usage)
     for line in report.lines or ():
-        work.add_log(task, task.run_id, work.next_log_line(), _at(line, work.now), line.level, line.message)
+        work.add_log(task, line)
     # A checkpoint is a sign of life of this very run (E3).
     life.renew(task, work.now)
     work.touched(task)
     if is_over_budget(task):
         _fail_over_budget(work, task)
-
-
-def _at(line: LogLine, now: datetime) -> datetime:
-    return line.at or now
 
 
 def _fail_over_budget(work: UnitOfWork, task: Task) -> None:

@@ -236,7 +236,7 @@ class Submit(_OfItems):
             room=self.room,
             user=self.principal.user,
             now=work.now,
-            seq=work.next_seq(),
+            seq=work.seqs.popleft(),
             lane=work.lanes[job.lane_key(self.room, option["pool"])].id,
             target_num=None if item.target is None else work.targets[self.room, item.target],
         )
@@ -293,7 +293,7 @@ def _position(work: UnitOfWork, task: Task, job: Job) -> int | None:
         # Of what is superseded beside it the counts don't tell.
         return None
     _, room, _ = job.lane_key(task.room, task.pool)
-    queue = work.queue(job.num, room)
+    queue = work.queues[job.num, room]
     ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
     queue[task.priority] += 1
     return ahead + 1 if task.due_at == work.now else None
