@@ -12,14 +12,13 @@ from typing import Any
 import orjson
 from pydantic_core import from_json, to_json
 
-from treadle.wire.status import Status
 from treadle_server.domain.admission import Wanted
 from treadle_server.domain.limits import Named
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands.submit import Submission, holder_of, new_task
-from treadle_server.engine.commands.superseding import supersede
-from treadle_server.engine.naming import admit, limits_of, note_limits
+from treadle_server.engine.commands.submit import Submission, holder_of, make_task
+from treadle_server.engine.commands.superseding import crowd_in
+from treadle_server.engine.naming import admit, limits_of
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import LimitFull, LimitNotFound, ValidationFailed
 
@@ -80,26 +79,11 @@ def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -
         limits=limits,
     )
     named = _limits_of(work, schedule)
-    option = work.rules.options(options, job)
-    task = new_task(
-        item,
-        job,
-        option,
-        room=schedule.room,
-        user=schedule.owner,
-        now=work.now,
-        seq=work.seqs.popleft(),
-        lane=work.lanes[job.lane_key(schedule.room, option["pool"])].id,
-        target_num=None if target is None else work.targets[schedule.room, target],
-    )
+    task = make_task(work, item, job, named, room=schedule.room, user=schedule.owner)
     task.schema_version = schedule.schema_version
     task.schedule_id = schedule.id
-    note_limits(task, named, limits)
-    task.blocked = task.stands_in_line
     work.add_task(task)
-    if task.status is Status.PENDING:
-        work.admission.add(named)
-    supersede(work, task, named)
+    crowd_in(work, task, named)
     schedule.last_at, schedule.last_task_id = tick or work.now, task.id
     if tick is not None:
         work.changes.ticks.append((schedule.id, tick, task.seq))

@@ -16,11 +16,12 @@ from treadle_server.domain.admission import Wanted
 from treadle_server.domain.dependencies import Need, Verdict, verdict
 from treadle_server.domain.flows import FlowWanted
 from treadle_server.domain.jobs import Job
+from treadle_server.domain.limits import Named
 from treadle_server.domain.tasks import TASK_FIELDS, Task, check_times
 from treadle_server.engine.commands.dependants import check_needs, found, put_in_waiting
 from treadle_server.engine.commands.flows import check_flow, flow_of, read_bound
 from treadle_server.engine.commands.jobs import find_job
-from treadle_server.engine.commands.superseding import supersede
+from treadle_server.engine.commands.superseding import crowd_in
 from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.naming import admit, limits_of, note_limits
 from treadle_server.engine.read_set import ReadSet
@@ -228,21 +229,8 @@ class Submit(_OfItems):
     def _put(self, work: UnitOfWork, item: Submission, job: Job, done: Mapping[int, Submitted]) -> Submitted:
         if (first := _known(work, item, job)) is not None:
             return Submitted(first, created=False, position=None)
-        option = work.rules.options(item.options, job)
-        task = new_task(
-            item,
-            job,
-            option,
-            room=self.room,
-            user=self.principal.user,
-            now=work.now,
-            seq=work.seqs.popleft(),
-            lane=work.lanes[job.lane_key(self.room, option["pool"])].id,
-            target_num=None if item.target is None else work.targets[self.room, item.target],
-        )
         named = limits_of(work, job, self.room, item.limits, item.payload)
-        note_limits(task, named, item.limits)
-        task.blocked = task.stands_in_line
+        task = make_task(work, item, job, named, room=self.room, user=self.principal.user)
         if item.flow is not None:
             task.flow_id = flow_of(work, self.principal, self.room, item.flow)
         if item.needs:
@@ -251,9 +239,7 @@ class Submit(_OfItems):
             put_in_waiting(work, task, [(need, self._other(work, need, done)) for need in item.needs])
         else:
             work.add_task(task)
-        if task.status is Status.PENDING:
-            work.admission.add(named)
-        supersede(work, task, named)
+        crowd_in(work, task, named)
         return Submitted(task, created=True, position=_position(work, task, job))
 
     def _other(self, work: UnitOfWork, need: Need, done: Mapping[int, Submitted]) -> Task | Needed:
@@ -297,6 +283,25 @@ def _position(work: UnitOfWork, task: Task, job: Job) -> int | None:
     ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
     queue[task.priority] += 1
     return ahead + 1 if task.due_at == work.now else None
+
+
+def make_task(work: UnitOfWork, item: Submission, job: Job, named: Sequence[Named], *, room: str, user: str) -> Task:
+    """Return the task that a submission makes, which is not put in yet; `named` is what it counts against."""
+    option = work.rules.options(item.options, job)
+    task = new_task(
+        item,
+        job,
+        option,
+        room=room,
+        user=user,
+        now=work.now,
+        seq=work.seqs.popleft(),
+        lane=work.lanes[job.lane_key(room, option["pool"])].id,
+        target_num=None if item.target is None else work.targets[room, item.target],
+    )
+    note_limits(task, named, item.limits)
+    task.blocked = task.stands_in_line
+    return task
 
 
 def new_task(

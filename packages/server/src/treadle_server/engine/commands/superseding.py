@@ -1,4 +1,4 @@
-"""A new task takes the place of older ones, where its limits say so."""
+"""A new task joins those that wait for its limits, or takes the place of older ones, where these say so."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,14 @@ from treadle_server.engine.commands.steering import cancel_task
 from treadle_server.engine.unit_of_work import UnitOfWork
 
 
-def supersede(work: UnitOfWork, new: Task, named: Sequence[Named]) -> None:
-    """Cancel what a task that was just put in supersedes; what runs keeps its holds until its code has stopped.
+def crowd_in(work: UnitOfWork, new: Task, named: Sequence[Named]) -> None:
+    """Count a task that was just put in among those that wait for its limits, and cancel what it supersedes there.
 
-    What is not due yet, or waits for other tasks, supersedes nothing.
+    What runs keeps its holds until its code has stopped. What is not due yet, or waits for other tasks, does neither.
     """
-    if not work.rivals or new.status is not Status.PENDING:
+    if new.status is not Status.PENDING:
         return
+    work.admission.add(named)
     for one in named:
         rivals = work.rivals.get(one.bucket_id.bucket)
         for task in () if rivals is None else rivals.superseded_by(new):
