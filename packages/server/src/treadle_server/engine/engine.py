@@ -31,12 +31,11 @@ from treadle_server.engine.hooks import Hooks
 from treadle_server.engine.hub import Hub
 from treadle_server.engine.in_flight import BeforeFailed, InFlight
 from treadle_server.engine.limits import LimitKeeper
-from treadle_server.engine.log_line_numbers import LogLineNumbers
 from treadle_server.engine.pending import Pending
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.unconfirmed import Unconfirmed, give_back
-from treadle_server.engine.unit_of_work import UnitOfWork
+from treadle_server.engine.unit_of_work import LogLineNumbers, UnitOfWork
 from treadle_server.errors import NOT_STARTED, StoreUnavailable, TooManyRequests
 from treadle_server.store.base import Overtaken, Tx
 from treadle_server.store.store import LostUpdate, SqlStore, in_brief

@@ -24,7 +24,6 @@ from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
 from treadle_server.engine.changes import Changes
 from treadle_server.engine.dependencies import Dependencies
 from treadle_server.engine.hub import Batch, Change
-from treadle_server.engine.log_line_numbers import LogLineNumbers
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.step_book import StepBook
 from treadle_server.store.base import Tx
@@ -35,6 +34,18 @@ from treadle_server.store.transaction.targets import reblock_targets
 
 _STATUS = TASK_FIELDS.index("status")
 _LANE = TASK_FIELDS.index("lane")
+
+
+class LogLineNumbers:
+    """Numbers of log lines. They ascend: with the clock, and by one where it stands still or goes back."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def next(self, now: datetime) -> int:
+        """Return the next one, later than what other servers gave before this instant."""
+        self._last = max(self._last, int(now.timestamp() * 1e6)) + 1
+        return self._last
 
 
 class UnitOfWork:
@@ -88,7 +99,6 @@ class UnitOfWork:
         """Runs whose code has ended: their weight is free."""
         self.left_targets: set[int] = set()
         """Targets that a task was moved away from."""
-        log_lines.begin(now)
         self._log_lines = log_lines
         self.seqs: deque[int] = deque()
         """Numbers of new tasks."""
@@ -364,5 +374,5 @@ class UnitOfWork:
 
     def add_log(self, task: Task, line: LogLine) -> None:
         """Keep a line that the code of the task's run has logged; one that does not say when is logged now."""
-        number, at = self._log_lines.next(), line.at or self.now
+        number, at = self._log_lines.next(self.now), line.at or self.now
         self.changes.logs.append((task.seq, task.run_id, number, at, line.level, line.message))
