@@ -43,10 +43,9 @@ class CommandQueue:
         """Tasks that one batch has at most, unless one command has more."""
         self._most_waiting = most_waiting
         self._pending: deque[Pending] = deque()
-        self._rows = 0
-        """Tasks that wait to be written, but for those of large commands."""
-        self._large_rows = 0
-        """Those of commands that have more than a batch: who puts in many tasks turns away nobody who has few."""
+        self._rows = [0, 0]
+        """Tasks that wait to be written: those of commands that have no more than a batch, and those of large ones, for
+        who puts in many tasks turns away nobody who has few."""
 
     def __bool__(self) -> bool:
         return bool(self._pending)
@@ -54,22 +53,15 @@ class CommandQueue:
     @property
     def rows(self) -> int:
         """Return how many tasks wait to be written."""
-        return self._rows + self._large_rows
+        return sum(self._rows)
 
     def is_full(self, command: Command[Any]) -> bool:
         """Return whether a command that comes now is to come back later: too much of its kind, large or not, waits."""
-        if self._is_large(command.rows):
-            return self._large_rows >= LARGE_SHARE * self._most_waiting
-        return self._rows >= self._most_waiting
-
-    def _is_large(self, rows: int) -> bool:
-        return rows > self.most_rows
+        is_large = command.rows > self.most_rows
+        return self._rows[is_large] >= self._most_waiting * (LARGE_SHARE if is_large else 1)
 
     def _count(self, rows: int, sign: int) -> None:
-        if self._is_large(rows):
-            self._large_rows += sign * rows
-        else:
-            self._rows += sign * rows
+        self._rows[rows > self.most_rows] += sign * rows
 
     @property
     def may_follow(self) -> bool:
