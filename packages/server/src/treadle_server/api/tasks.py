@@ -16,12 +16,11 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import PatchStatus
 from treadle_server.engine.commands.statuses import REPORTED
 from treadle_server.errors import InvalidTaskTransition, ValidationFailed
-from treadle_server.operations import values
+from treadle_server.operations import submitting, values
 from treadle_server.operations.editing import edit_task
 from treadle_server.operations.encode import page_data, seen_data
 from treadle_server.operations.reading import read_task, shown_after, shown_submitted, shown_task
 from treadle_server.operations.reporting import from_patch
-from treadle_server.operations.submitting import submit_many, submit_one
 from treadle_server.operations.task_lists import TasksOutline, tasks_of
 from treadle_server.store.read import tasks as read_tasks
 
@@ -31,7 +30,7 @@ _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?([0-9]+)\"?\s*(?=$|[,;])", re.IG
 async def submit(call: Call) -> Response:
     """Submit one task: 202, or 200 when its id or unique key is there already."""
     wanted: TaskSubmit = call.body
-    done = await submit_one(call.ctx, call.principal, call.room, call.path("job_name"), wanted)
+    [done] = await submitting.submit(call.ctx, call.principal, call.room, [(call.path("job_name"), wanted)])
     [data] = await shown_submitted(call.ctx, [done])
     headers = {"Location": call.reference(f"/v1/tasks/{done.task.id}")}
     if done.created:
@@ -42,7 +41,8 @@ async def submit(call: Call) -> Response:
 async def submit_all(call: Call) -> Response:
     """Submit many tasks, all or none."""
     wanted: TasksOutline = call.body
-    done = await submit_many(call.ctx, call.principal, call.room, await tasks_of(wanted.tasks))
+    tasks = await tasks_of(wanted.tasks)
+    done = await submitting.submit(call.ctx, call.principal, call.room, [(task.job, task) for task in tasks])
     data = await shown_submitted(call.ctx, done)
     created = any(item.created for item in done)
     return answer({"tasks": data}, 202 if created else 200, {"Retry-After": "1"} if created else None)

@@ -20,7 +20,7 @@ from treadle_server.authorization.permission import Permission
 from treadle_server.engine.commands import DeleteLimit, RemoveWorker, SubmitOutcome, Submitted
 from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
 from treadle_server.live.session import Op, Reply, Session
-from treadle_server.operations import values
+from treadle_server.operations import submitting, values
 from treadle_server.operations.bulk import Edits, bulk, bulk_edit
 from treadle_server.operations.editing import edit_task
 from treadle_server.operations.encode import receipt_data, whoami_data
@@ -33,7 +33,7 @@ from treadle_server.operations.runs import shown_events, shown_logs, shown_runs
 from treadle_server.operations.schedules import steer_schedule
 from treadle_server.operations.steering import steer_task
 from treadle_server.operations.steps import kept_steps, send_message
-from treadle_server.operations.submitting import submit_each, submit_many
+from treadle_server.operations.submitting import submit_each
 from treadle_server.operations.task_lists import PlainTask, plain_tasks, tasks_of
 from treadle_server.operations.windows import frozen
 
@@ -137,7 +137,7 @@ async def submit(session: Session, fields: dict[str, Any]) -> Reply:
     else:
         wanted = outline = values.outline(Submit, fields, "tasks")
         tasks = await tasks_of(outline.tasks)
-    done = await submit_many(ctx, session.principal, wanted.room, tasks)
+    done = await submitting.submit(ctx, session.principal, wanted.room, [(task.job, task) for task in tasks])
     then = _awaited(session, done) if wanted.wait else None
     if wanted.brief:
         return Reply({"tasks": [receipt_data(one) for one in done]}, then)

@@ -50,24 +50,10 @@ _TRACE = frozenset({"traceparent", "tracestate"})
 """Of a submit that is sent again another trace may be told: it is the same task."""
 
 
-async def submit_one(
-    ctx: OperationContext, principal: Principal, room: str, job_name: str, wanted: TaskSubmit
-) -> Submitted:
-    """Submit one task of `job_name`, its full name, from the `room`. Raises as `submit` does."""
-    return (await submit(ctx, principal, room, [(job_name, wanted)]))[0]
-
-
-async def submit_many(
-    ctx: OperationContext, principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]
-) -> list[Submitted]:
-    """Submit tasks, all or none. Raises as `submit` does; of an invalid payload it says which task's it is."""
-    return await submit(ctx, principal, room, [(item.job, item) for item in wanted])
-
-
 async def submit(
     ctx: OperationContext, principal: Principal, room: str, wanted: Sequence[tuple[str, TaskSubmit | PlainTask]]
 ) -> list[Submitted]:
-    """Check payloads against their jobs' schemas and put the tasks in, all or none.
+    """Check payloads against their jobs' schemas and put the tasks in, each with its job's full name, all or none.
 
     Raises `InvalidRoomId`, `Forbidden`, `JobNotFound`, `InvalidPayload`, `ValidationFailed`, `TaskConflict`,
     `InternalJobNotConfigured`, `TooManyRequests` or `StoreUnavailable`; of tasks that wait for others `TaskNotFound`,
