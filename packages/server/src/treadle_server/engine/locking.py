@@ -1,7 +1,7 @@
 """Locks what a batch is going to change, before it is read, in the one order of `store/transaction/lock_order.py`."""
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from treadle.wire.ids import TaskId
 from treadle_server.domain.tasks import Task
@@ -33,7 +33,7 @@ async def lock(work: UnitOfWork, reads: ReadSet, reported: Collection[Task]) -> 
     found = await _places(work, reads)
     await _want_jobs(work, reads, found)
     await _load_jobs(work, reads)
-    found |= _by_id(await lock_order.places_of_keys(tx, _keys(work, reads, found)))
+    found |= _by_id(await lock_order.places_of_keys(tx, wanted_keys(work, reads, found)))
     moved = {(found[task_id].room, name) for task_id, name in reads.target_edits if task_id in found}
     work.targets |= await number_targets(tx, reads.targets | moved)
     locked: list[Place | Task] = [*found.values(), *reported]
@@ -74,8 +74,8 @@ async def _load_jobs(work: UnitOfWork, reads: ReadSet) -> None:
     work.job_nums = deque(await allocate(tx, "job_num", reads.new_jobs))
 
 
-def _keys(work: UnitOfWork, reads: ReadSet, found: dict[TaskId, Place]) -> set[tuple[int, str]]:
-    """Return the unique keys, by job, whose holders are wanted."""
+def wanted_keys(work: UnitOfWork, reads: ReadSet, found: Mapping[TaskId, Place | Task]) -> set[tuple[int, str]]:
+    """Return the unique keys, by job, whose holders are wanted, some with tasks that were looked up, or read."""
     keys = {(work.jobs[name].num, key) for name, key in reads.unique_keys if name in work.jobs}
     keys |= {(found[task_id].job_num, key) for task_id, key in reads.unique_edits if task_id in found}
     steered = [found[task_id] for task_id in reads.jobs_of & found.keys()]

@@ -9,6 +9,7 @@ from treadle_server.domain.limits import own_of
 from treadle_server.domain.schedules import Schedule
 from treadle_server.engine.admission import read_admission
 from treadle_server.engine.commands.instances import options_of
+from treadle_server.engine.locking import wanted_keys
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.superseding import read_rivals
 from treadle_server.engine.telling import read_dependencies
@@ -67,8 +68,6 @@ async def read(work: UnitOfWork, reads: ReadSet) -> None:
 
 async def _load_tasks(work: UnitOfWork, reads: ReadSet) -> None:
     work.remember(await load.tasks_by_id(work.tx, reads.tasks - work.tasks.keys()))
-    keys = {(work.jobs[name].num, key) for name, key in reads.unique_keys if name in work.jobs}
-    await _load_holders(work, keys)
     stale = {
         (work.tasks[task_id].seq, run_id)
         for task_id, run_id in reads.runs
@@ -126,13 +125,10 @@ async def _load_around(work: UnitOfWork, reads: ReadSet) -> None:
     for task_id in reads.owners_of & work.tasks.keys():
         if (worker_id := work.tasks[task_id].worker_id) is not None:
             reads.workers.add(worker_id)
-    steered = [work.tasks[task_id] for task_id in reads.jobs_of & work.tasks.keys()]
-    missing = {task.job_num for task in steered} - work.jobs_by_num.keys()
+    missing = {work.tasks[task_id].job_num for task_id in reads.jobs_of & work.tasks.keys()} - work.jobs_by_num.keys()
     for job in await load.jobs_by_num(work.tx, missing, to_change=reads.jobs_change):
         work.know(job)
-    keys = {(task.job_num, task.unique_key) for task in steered if task.unique_key is not None}
-    keys |= {(work.tasks[task_id].job_num, key) for task_id, key in reads.unique_edits if task_id in work.tasks}
-    await _load_holders(work, keys)
+    await _load_holders(work, wanted_keys(work, reads, work.tasks))
     moved = {(work.tasks[task_id].room, name) for task_id, name in reads.target_edits if task_id in work.tasks}
     work.targets |= await number_targets(work.tx, (reads.targets | moved) - work.targets.keys())
 
