@@ -56,7 +56,7 @@ async def work(engine: Engine, worker: WorkerId, tasks: int, at_once: int) -> No
     for _ in range(0, tasks, at_once):
         items = [Submission(job_name=JOB, payload="{}", content_hash=b"x") for _ in range(at_once)]
         await engine.run(SubmitEach(principal=SYSTEM, room="@global", items=items))
-        claimed = await engine.claim(SYSTEM, worker, most=at_once)
+        claimed = await engine.claims.claim(SYSTEM, worker, most=at_once)
         for kind in ("started", "completed"):
             said = [(task.id, task.run_id, RunReport(kind=kind)) for task in claimed]
             await engine.run(ReportMany(principal=SYSTEM, worker_id=worker, reports=said))

@@ -75,7 +75,7 @@ class Shop:
         return [one.task for one in submitted]
 
     async def claim(self, worker: WorkerId, most: int = 1) -> list[Task]:
-        return await self.engine.claim(self.principal, worker, most=most)
+        return await self.engine.claims.claim(self.principal, worker, most=most)
 
     async def report(self, task: Task, kind: str, run_id: int | None = None, **details: Any) -> Task:
         return await self.engine.run(

@@ -158,13 +158,13 @@ async def test_what_was_claimed_for_a_slot_that_closed_meanwhile_goes_back_at_on
     shop.engine.dispatcher.assign = look
 
     async with asyncio.timeout(20):
-        [again] = await shop.engine.claim(ADMIN, other, wait=15)
+        [again] = await shop.engine.claims.claim(ADMIN, other, wait=15)
     assert (dispatcher.given, again.id, again.run_id, again.requeue_count) == ([], task.id, 1, 0)
 
 
 async def test_a_caller_who_goes_in_the_moment_of_its_claim_gives_it_back_c1(shop) -> None:
     worker, other = await shop.worker(), await shop.worker()
-    waiting = asyncio.ensure_future(shop.engine.claim(ADMIN, worker, wait=20))
+    waiting = asyncio.ensure_future(shop.engine.claims.claim(ADMIN, worker, wait=20))
     await until(lambda: shop.engine.dispatcher.is_waited_for([worker]), pause=0)
     [task] = await shop.submit()
 
@@ -173,7 +173,7 @@ async def test_a_caller_who_goes_in_the_moment_of_its_claim_gives_it_back_c1(sho
         await waiting
 
     async with asyncio.timeout(20):
-        [again] = await shop.engine.claim(ADMIN, other, wait=15)
+        [again] = await shop.engine.claims.claim(ADMIN, other, wait=15)
     assert (again.id, again.run_id) == (task.id, 1)
 
 

@@ -202,7 +202,7 @@ async def test_the_poll_finds_what_no_event_told_of(shop) -> None:
     await shop.submit()
     shop.engine.dispatcher._ready.clear()  # the wake-up is lost
     assert await shop.claim(worker) == []
-    waiting = asyncio.ensure_future(shop.engine.claim(shop.principal, worker, wait=20))
+    waiting = asyncio.ensure_future(shop.engine.claims.claim(shop.principal, worker, wait=20))
     for _ in range(2):
         await shop.submit(delay=3600)  # when the second is answered, the claim waits
 
@@ -287,7 +287,7 @@ async def test_running_services_put_a_due_task_into_the_queue_by_themselves_e1(s
         worker = await shop.worker()
         [task] = await shop.submit(delay=0.2)
         async with asyncio.timeout(20):
-            [claimed] = await engine.claim(shop.principal, worker, wait=9)
+            [claimed] = await engine.claims.claim(shop.principal, worker, wait=9)
     late = (claimed.claimed_at - task.due_at).total_seconds()
     assert claimed.id == task.id
     assert late >= 0

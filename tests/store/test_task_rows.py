@@ -68,7 +68,7 @@ async def test_it_is_kept_of_what_sleeps_is_limited_or_waits_for_others(shop: Sh
 
 async def test_it_is_kept_of_what_is_claimed_where_it_is_put_in(shop: Shop) -> None:
     worker = await shop.worker()
-    claim = asyncio.create_task(shop.engine.claim(ADMIN, worker, most=1, wait=30.0))
+    claim = asyncio.create_task(shop.engine.claims.claim(ADMIN, worker, most=1, wait=30.0))
     await shop.submit()
 
     assert len(await claim) == 1

@@ -230,7 +230,7 @@ async def test_a_paused_queue_is_not_claimed_from_and_a_resumed_one_is_at_once(s
     await shop.engine.run(pause)
     assert await shop.claim(worker) == []
 
-    waiting = asyncio.ensure_future(shop.engine.claim(ADMIN, worker, wait=20))
+    waiting = asyncio.ensure_future(shop.engine.claims.claim(ADMIN, worker, wait=20))
     await shop.engine.run(PatchJob(principal=ADMIN, job_name=shop.job, room="@global", paused=False))
 
     async with asyncio.timeout(20):

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_waiting_claim_is_answered_by_the_submit_that_comes_c1(shop) -> None:
     worker = await shop.worker()
-    waiting = asyncio.ensure_future(shop.engine.claim(ADMIN, worker, most=5, wait=20))
+    waiting = asyncio.ensure_future(shop.engine.claims.claim(ADMIN, worker, most=5, wait=20))
     await asyncio.sleep(0)
 
     submitted = await shop.submit(2)
@@ -27,12 +27,12 @@ async def test_a_waiting_claim_ends_with_nothing_after_its_time_c1(shop) -> None
     worker = await shop.worker()
 
     async with asyncio.timeout(20):
-        assert await shop.engine.claim(ADMIN, worker, wait=0.05) == []
+        assert await shop.engine.claims.claim(ADMIN, worker, wait=0.05) == []
 
 
 async def test_a_caller_who_has_gone_claims_nothing_c1(shop) -> None:
     worker, other = await shop.worker(), await shop.worker()
-    waiting = asyncio.ensure_future(shop.engine.claim(ADMIN, worker, wait=20))
+    waiting = asyncio.ensure_future(shop.engine.claims.claim(ADMIN, worker, wait=20))
     await shop.submit(delay=3600)  # when this is answered, the claim waits
 
     waiting.cancel()
@@ -46,7 +46,7 @@ async def test_a_caller_who_has_gone_claims_nothing_c1(shop) -> None:
 async def test_a_promoted_task_wakes_the_claim_that_waits_e1(shop, clock) -> None:
     worker = await shop.worker()
     await shop.submit(delay=10)
-    waiting = asyncio.ensure_future(shop.engine.claim(ADMIN, worker, wait=20))
+    waiting = asyncio.ensure_future(shop.engine.claims.claim(ADMIN, worker, wait=20))
     await asyncio.sleep(0)
     clock.advance(10)
 

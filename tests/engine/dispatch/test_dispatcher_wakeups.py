@@ -65,7 +65,7 @@ class Scene:
 
     async def ask(self, worker: WorkerId) -> None:
         """Let a claim over HTTP wait."""
-        claim = self.shop.engine.claim(ADMIN, worker, most=8, wait=20)
+        claim = self.shop.engine.claims.claim(ADMIN, worker, most=8, wait=20)
         self.patient.append(asyncio.ensure_future(claim))
         self.patient[-1].add_done_callback(lambda done: self._deliver(done.result()))
         await self.settle()

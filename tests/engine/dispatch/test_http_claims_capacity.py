@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 async def wait_at_dispatcher(shop, worker, claims: int = 1) -> list["asyncio.Future"]:
     """Return claims of the worker that wait for tasks."""
-    waiting = [asyncio.ensure_future(shop.engine.claim(ADMIN, worker, most=10, wait=20)) for _ in range(claims)]
+    waiting = [asyncio.ensure_future(shop.engine.claims.claim(ADMIN, worker, most=10, wait=20)) for _ in range(claims)]
     await until(lambda: len(shop.engine.dispatcher._waiting) >= claims, pause=0)
     return waiting
 

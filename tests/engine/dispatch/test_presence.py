@@ -72,7 +72,7 @@ async def test_a_claim_over_http_is_a_sign_of_life_and_one_that_waits_is_answere
     shop, clock, concurrency
 ) -> None:
     worker = await shop.worker(concurrency=concurrency)
-    claims = [asyncio.ensure_future(shop.engine.claim(ADMIN, worker, wait=20)) for _ in range(2)]
+    claims = [asyncio.ensure_future(shop.engine.claims.claim(ADMIN, worker, wait=20)) for _ in range(2)]
     await asyncio.sleep(0)
     await shop.submit(delay=3600)  # when this is answered, the claims wait
     clock.advance(IDLE + LATE + 0.1)
@@ -93,7 +93,7 @@ async def test_over_http_a_worker_with_a_run_owes_a_beat_after_two_seconds(shop,
     worker = await shop.worker(concurrency=5)
     await shop.submit()
     await shop.claim(worker)
-    waiting = asyncio.ensure_future(shop.engine.claim(ADMIN, worker, wait=20))
+    waiting = asyncio.ensure_future(shop.engine.claims.claim(ADMIN, worker, wait=20))
     await asyncio.sleep(0)
     await shop.submit(delay=3600)
     clock.advance(BUSY + LATE + 0.1)

@@ -85,7 +85,7 @@ async def claim(call: Call) -> Response:
     credentials = call.ctx.access.credentials
     key = claim_key(call.request.headers.getlist("idempotency-key"), wanted)
     await credentials.look()
-    claiming = call.ctx.engine.claim(call.principal, worker_id, most=wanted.tasks, wait=wanted.wait, key=key)
+    claiming = call.ctx.engine.claims.claim(call.principal, worker_id, most=wanted.tasks, wait=wanted.wait, key=key)
     invalid = call.ctx.access.until_invalid(call.token) if wanted.wait else None
     now_claimed = await while_connected(call.request, claiming, call.ctx.waits.closing, invalid)
     carried = await carried_by(call.ctx, now_claimed)

@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 from sqlalchemy.exc import IntegrityError
 
 from treadle.wire.ids import WorkerId
-from treadle_server.access.principal import Principal
 from treadle_server.clock import Clock, Drift
 from treadle_server.distribution import COMMITS, ROWS, Distribution
-from treadle_server.domain.tasks import ClaimKey, RunKey, Task
+from treadle_server.domain.tasks import RunKey, Task
 from treadle_server.engine.applying import apply
 from treadle_server.engine.cache import Cache
 from treadle_server.engine.command_queue import MOST_ROWS, MOST_WAITING, CommandQueue
@@ -84,8 +83,8 @@ class Engine:
         self._queue = CommandQueue(most_rows, most_waiting)
         self._wake, self._moved = asyncio.Event(), asyncio.Event()
         """Set when a command came or a batch is over: another batch may be applied now."""
-        self._claims = HttpClaims(self.dispatcher, self.run, wake=self._wake.set, hand_back=self._hand_back)
-        self._unconfirmed = Unconfirmed()
+        self.claims = HttpClaims(self.dispatcher, self.run, wake=self._wake.set, hand_back=self._hand_back)
+        self.unconfirmed = Unconfirmed()
         self._refusal = NOT_STARTED  # why nothing is taken; empty while the writer runs
 
     @property
@@ -117,23 +116,6 @@ class Engine:
         self._moved.set()
         return answer
 
-    async def claim(
-        self,
-        principal: Principal,
-        worker_id: WorkerId,
-        *,
-        most: int = 1,
-        wait: float = 0,
-        key: ClaimKey | None = None,
-    ) -> list[Task]:
-        """Claim up to `most` tasks for the worker, waiting up to `wait` seconds for the first.
-
-        What was claimed under a `key` is given again, as far as it is still held. Raises `WorkerNotFound`, `Forbidden`,
-        `TaskConflict` for another request under the key, and what `run` raises by itself. When the caller is cancelled,
-        what was claimed is handed back, unless it has a key to ask for it.
-        """
-        return await self._claims.claim(principal, worker_id, most=most, wait=wait, key=key)
-
     def _hand_back(self, worker_id: WorkerId, claimed: list[Task]) -> None:
         """Queue the return of claims that nobody is there for any more."""
         self._add(give_back(worker_id, claimed))
@@ -156,12 +138,8 @@ class Engine:
         """Look again at lanes in which something may be claimable that nobody here was told of."""
         self.dispatcher.head_cache.look_again(lanes)
         self.dispatcher.wake(lanes)
-        if self.dispatcher.can_serve or self._unconfirmed:
+        if self.dispatcher.can_serve or self.unconfirmed:
             self._wake.set()
-
-    def on_unconfirmed(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when a commit was not answered: what it changed may be there, and nobody was told of it."""
-        self._unconfirmed.listen(listener)
 
     def link(self, links: Collection[tuple[WorkerId, int]]) -> None:
         """Let workers that wait here serve jobs that were linked to them, each by its number."""
@@ -193,7 +171,7 @@ class Engine:
             while not (self._refusal and not self._queue):
                 await self._wake.wait()
                 self._wake.clear()
-                while self._queue or self._unconfirmed or self.dispatcher.can_serve or self.dispatcher.has_impatient:
+                while self._queue or self.unconfirmed or self.dispatcher.can_serve or self.dispatcher.has_impatient:
                     if not await self._write(group):
                         await asyncio.sleep(AFTER_FAILURE)
                         break
@@ -232,7 +210,7 @@ class Engine:
             self._moved.set()
 
     def _take(self) -> list[Pending]:
-        return [*self._unconfirmed.take(), *self._queue.take()]
+        return [*self.unconfirmed.take(), *self._queue.take()]
 
     async def _turn(self, flight: InFlight) -> bool:
         """Apply a batch, commit, answer. Return whether there may be more to do at once."""
@@ -313,7 +291,7 @@ class Engine:
         except BaseException as error:
             if isinstance(error, StoreUnavailable):
                 for demand, tasks in assignments.given.items():
-                    self._unconfirmed.note(demand.worker_id, list(tasks))
+                    self.unconfirmed.note(demand.worker_id, list(tasks))
             assignments.withdraw()
             # What was to be claimed is still there, though its lanes were noted as empty.
             self.dispatcher.wake({change.task.lane for change in assignments.changes})
@@ -322,7 +300,7 @@ class Engine:
             self._cache.clear()
             self._limits.note_failure(error)
             if is_written and isinstance(error, StoreUnavailable):
-                self._unconfirmed.tell()
+                self.unconfirmed.tell()
             await flight.fail()
             raise
         await flight.committed()

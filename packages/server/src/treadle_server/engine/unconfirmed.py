@@ -50,7 +50,7 @@ class Unconfirmed:
             self.note(worker_id, tasks)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` from `tell`."""
+        """Call `listener` when a commit was not answered: what it changed may be there, and nobody was told of it."""
         self._listeners.append(listener)
 
     def tell(self) -> None:

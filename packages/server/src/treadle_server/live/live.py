@@ -53,7 +53,7 @@ class Live:
         self.totals = FilterTotals(ctx.engine.hub)
         self.results = Results(ctx.engine.store)
         self.backlog = Backlog(QUEUES * ctx.settings.session_queue_bytes)
-        ctx.engine.on_unconfirmed(self.feeds.lose)
+        ctx.engine.unconfirmed.listen(self.feeds.lose)
         ctx.absences.on_heard = lambda: self.feeds.touch("workers")
         self.idle_beats = Pace(IDLE_BEATS_SECONDS)
         self._sessions: set[Connection] = set()

@@ -103,5 +103,5 @@ async def run_services(
 def _of_one_server(engine: Engine) -> list[Service]:
     """Return what has everything read anew where there is nobody to hear: after a commit that was not answered."""
     inbox = Inbox(engine)
-    engine.on_unconfirmed(inbox.lose)
+    engine.unconfirmed.listen(inbox.lose)
     return [inbox]

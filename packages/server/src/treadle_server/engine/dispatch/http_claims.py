@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import WorkerState
@@ -15,27 +15,17 @@ from treadle_server.engine.commands.base import Command
 from treadle_server.engine.dispatch.dispatcher import Dispatcher
 from treadle_server.engine.dispatch.slots import Capacity, WaitingClaim
 
-R = TypeVar("R")
-
 COMMITTING = 0.05
 """Seconds after which it is looked again whether a claim that was being committed still is."""
 
 
-class RunCommand(Protocol):
-    """Has a command applied, as `Engine.run`."""
-
-    def __call__(self, command: Command[R]) -> Awaitable[R]:
-        """Return its answer after the commit."""
-        ...
-
-
 class HttpClaims:
-    """Lets claims over HTTP wait; `wake` wakes the writer, `hand_back` queues the return of claims."""
+    """Lets claims over HTTP wait; `run` is the engine's, `wake` wakes the writer, `hand_back` queues their return."""
 
     def __init__(
         self,
         dispatcher: Dispatcher,
-        run: RunCommand,
+        run: Callable[[Command[Any]], Awaitable[Any]],
         *,
         wake: Callable[[], None],
         hand_back: Callable[[WorkerId, list[Task]], None],
@@ -46,10 +36,15 @@ class HttpClaims:
         self._hand_back = hand_back
 
     async def claim(
-        self, principal: Principal, worker_id: WorkerId, *, most: int, wait: float, key: ClaimKey | None
+        self, principal: Principal, worker_id: WorkerId, *, most: int = 1, wait: float = 0, key: ClaimKey | None = None
     ) -> list[Task]:
-        """Claim up to `most` tasks, waiting up to `wait` seconds for the first; gives and raises as `Engine.claim`."""
-        worker = await self._run(FindWorker(principal=principal, worker_id=worker_id))
+        """Claim up to `most` tasks for the worker, waiting up to `wait` seconds for the first.
+
+        What was claimed under a `key` is given again, as far as it is still held. Raises `WorkerNotFound`, `Forbidden`,
+        `TaskConflict` for another request under the key, and what `run` raises by itself. When the caller is cancelled,
+        what was claimed is handed back, unless it has a key to ask for it.
+        """
+        worker: Worker = await self._run(FindWorker(principal=principal, worker_id=worker_id))
         if key is not None and (kept := await self._kept(principal, worker_id, key)) is not None:
             return kept
         waiting = _waiting_of(worker, most, wait, key)
@@ -80,7 +75,7 @@ class HttpClaims:
         """Return what was claimed under the key, None when nothing was; who still waits under it here waits no more."""
         while True:
             await self._end_earlier(worker_id, key)
-            found = await self._run(FindClaims(principal=principal, worker_id=worker_id, key=key))
+            found: list[Task] | None = await self._run(FindClaims(principal=principal, worker_id=worker_id, key=key))
             if found is not None or self._dispatcher.waiting_under(worker_id, key) is None:
                 return found
 

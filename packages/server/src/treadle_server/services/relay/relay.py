@@ -67,7 +67,7 @@ class Relay(EngineService):
         engine.hub.version_order = VersionOrder()
         engine.hub.listen(self._on_commit)
         engine.hub.on_wish(self.announce)
-        engine.on_unconfirmed(self._on_unconfirmed)
+        engine.unconfirmed.listen(self._on_unconfirmed)
 
     @property
     def services(self) -> list[Service]:
