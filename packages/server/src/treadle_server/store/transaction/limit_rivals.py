@@ -6,39 +6,19 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import LEASED
 from treadle_server.domain.limits import BucketId, bucket_ids_of, text_of_bucket_id
 from treadle_server.store.base import Tx
-from treadle_server.store.tables import IN_LINE, SEVERAL_LIMITS
+from treadle_server.store.tables.base import status_is_in
 from treadle_server.store.transaction.limit_rows import fetch
+from treadle_server.store.transaction.limit_waits import PG_WITH_ONE, PG_WITH_SEVERAL, WITH_ONE, WITH_SEVERAL
 
-# Tasks with one limit are found along its bucket, those with several along an index of their own, as in `limit_waits`.
-_ONE = f"""
-SELECT t.limit_key, t.id
-  FROM json_each(?) p CROSS JOIN tasks t
- WHERE t.seq IN (SELECT seq FROM tasks i
-                  WHERE i.limit_key = p.value AND {IN_LINE} LIMIT ?)
-"""  # noqa: S608 - made of constants
-_PG_ONE = f"""
-SELECT p.bucket_id, t.id::text
-  FROM unnest($1::text[]) AS p (bucket_id)
- CROSS JOIN LATERAL (
-       SELECT id FROM tasks
-        WHERE tasks.limit_key = p.bucket_id AND {IN_LINE} LIMIT $2) t
-"""  # noqa: S608 - made of constants
-_SEVERAL = f"""
-SELECT limit_key, id FROM tasks
- WHERE {SEVERAL_LIMITS}
-   AND EXISTS (SELECT 1 FROM json_each(?) WHERE instr(' ' || limit_key || ' ', ' ' || value || ' ') > 0)
- LIMIT ?
-"""  # noqa: S608 - likewise
-_PG_SEVERAL = f"""
-SELECT limit_key, id::text FROM tasks
- WHERE {SEVERAL_LIMITS} AND string_to_array(limit_key, ' ') && $1::text[] LIMIT $2
-"""  # noqa: S608 - likewise
-_LEASED = ", ".join(f"'{status}'" for status in sorted(LEASED))
+_ONE, _PG_ONE, _SEVERAL, _PG_SEVERAL = (
+    f"SELECT t.limit_key, t.id {waiting}"
+    for waiting in (WITH_ONE, PG_WITH_ONE, f"{WITH_SEVERAL} LIMIT ?", f"{PG_WITH_SEVERAL} LIMIT $2")
+)
 _RUNS = f"""
 SELECT u.bucket, t.id, u.run_id, u.weight
   FROM limit_uses u CROSS JOIN tasks t
  WHERE u.bucket IN (SELECT value FROM json_each(?))
-   AND t.seq = u.task_seq AND t.run_id = u.run_id AND t.status IN ({_LEASED})
+   AND t.seq = u.task_seq AND t.run_id = u.run_id AND t.{status_is_in(LEASED)}
  ORDER BY t.claimed_at, t.seq
 """  # noqa: S608 - made of constants
 _PG_RUNS = """

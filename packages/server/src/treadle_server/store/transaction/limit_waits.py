@@ -13,33 +13,32 @@ from treadle_server.store.tables import IN_LINE, SEVERAL_LIMITS, limit_lines, li
 from treadle_server.store.transaction.limit_rows import fetch
 
 # Tasks with one limit are found along its bucket, no more of them than it takes to know that it is full.
-_ONE = f"""
-SELECT t.limit_key, t.limits, count(*)
+WITH_ONE = f"""
   FROM json_each(?) p CROSS JOIN tasks t
  WHERE t.seq IN (SELECT seq FROM tasks i
                   WHERE i.limit_key = p.value AND {IN_LINE} LIMIT ?)
- GROUP BY t.limit_key, t.limits
 """  # noqa: S608 - made of constants
-_PG_ONE = f"""
-SELECT t.limit_key, t.limits, count(*)
+PG_WITH_ONE = f"""
   FROM unnest($1::text[]) AS p (bucket_id)
  CROSS JOIN LATERAL (
-       SELECT limit_key, limits::text FROM tasks
+       SELECT limit_key, limits::text, id::text FROM tasks
         WHERE tasks.limit_key = p.bucket_id AND {IN_LINE} LIMIT $2) t
- GROUP BY t.limit_key, t.limits
 """  # noqa: S608 - made of constants
 # Those with several have an index of their own, which is read whole.
-_SEVERAL = f"""
-SELECT limit_key, limits, count(*) FROM tasks
+WITH_SEVERAL = f"""
+  FROM tasks t
  WHERE {SEVERAL_LIMITS}
    AND EXISTS (SELECT 1 FROM json_each(?) WHERE instr(' ' || limit_key || ' ', ' ' || value || ' ') > 0)
- GROUP BY limit_key, limits
 """  # noqa: S608 - likewise
-_PG_SEVERAL = f"""
-SELECT limit_key, limits::text, count(*) FROM tasks
- WHERE {SEVERAL_LIMITS} AND string_to_array(limit_key, ' ') && $1::text[]
- GROUP BY limit_key, limits::text
+PG_WITH_SEVERAL = f"""
+  FROM (SELECT limit_key, limits::text, id::text FROM tasks
+         WHERE {SEVERAL_LIMITS} AND string_to_array(limit_key, ' ') && $1::text[]) t
 """  # noqa: S608 - likewise
+
+_ONE, _PG_ONE, _SEVERAL, _PG_SEVERAL = (
+    f"SELECT t.limit_key, t.limits, count(*) {waiting} GROUP BY t.limit_key, t.limits"
+    for waiting in (WITH_ONE, PG_WITH_ONE, WITH_SEVERAL, PG_WITH_SEVERAL)
+)
 
 
 async def crowds_of(tx: Tx, bucket_ids: Collection[BucketId], buckets: dict[int, Bucket]) -> dict[int, Crowd]:
