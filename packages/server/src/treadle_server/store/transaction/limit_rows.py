@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import orjson
 from sqlalchemy import bindparam, case, delete, literal, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle.wire.status import LEASED
 from treadle_server.domain.limits import LIMIT_FIELDS, Bucket, BucketId, Limit, filled_until
@@ -22,7 +23,7 @@ from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import holds, limit_lines, limit_tokens, limit_uses, limits, meta, tasks
 from treadle_server.store.transaction.postponed import postpone_beside
 from treadle_server.store.transaction.rows import insert_tuples, put_meta
-from treadle_server.store.types import instant, micros
+from treadle_server.store.types import Instant, instant
 
 _KEY = 7421
 """The advisory lock under which servers decide about limits."""
@@ -39,10 +40,6 @@ async def fetch(tx: Tx, sqlite: str, postgres: str, *values: Any) -> Rows:
 
 def _said(value: Any) -> Any:
     return orjson.dumps(value).decode() if isinstance(value, list) else value
-
-
-def _at(tx: Tx, moment: datetime | None) -> Any:
-    return micros(moment) if tx.dialect == "sqlite" and moment is not None else moment
 
 
 async def lock_limits(tx: Tx) -> None:
@@ -235,17 +232,12 @@ _due = Prepared(
 
 async def call_awaited(tx: Tx, limit: Limit, now: datetime) -> None:
     """Have it be time for all of the limit's buckets that lines wait for; one that has no tokens noted yet is full."""
-    text = """
-    INSERT INTO limit_tokens (bucket, limit_num, tokens, filled_at, opens_at)
-    SELECT DISTINCT bucket, limit_num, {}, {}, {} FROM limit_lines WHERE limit_num = {}
-        ON CONFLICT (bucket) DO UPDATE SET opens_at = excluded.opens_at
-    """
-    values = (float(limit.rate_burst or 0), _at(tx, now), _at(tx, now), limit.num)
-    if isinstance(tx.connection, InlineConnection):
-        tx.connection.run_many(text.format("?", "?", "?", "?"), [values])
-    else:
-        kinds = ("$1::float8", "$2::timestamptz", "$3::timestamptz", "$4::bigint")
-        await cast("DirectConnection", tx.connection).change(text.format(*kinds), values)
+    at, burst = literal(now, Instant), literal(float(limit.rate_burst or 0), _t.tokens.type)
+    lines = select(limit_lines.c.bucket, limit_lines.c.limit_num, burst, at, at)
+    insert = (sqlite if tx.dialect == "sqlite" else postgresql).insert(limit_tokens)
+    called = insert.from_select(limit_tokens.c.keys(), lines.where(limit_lines.c.limit_num == limit.num).distinct())
+    again = called.on_conflict_do_update(index_elements=["bucket"], set_={"opens_at": insert.excluded.opens_at})
+    await tx.connection.execute(again)
 
 
 async def awaited_buckets(tx: Tx, num: int, most: int) -> list[BucketId]:

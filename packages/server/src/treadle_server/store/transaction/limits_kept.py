@@ -2,15 +2,13 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
-from typing import cast
 
 import orjson
-from sqlalchemy import delete, or_, select
+from sqlalchemy import Double, delete, literal, or_, select, update
 
 from treadle_server.domain.limits import APART, LIMIT_FIELDS, BucketId, Limit, number_of
 from treadle_server.store.base import LostUpdate, Tx
-from treadle_server.store.postgres.connection import DirectConnection
-from treadle_server.store.sqlite.writer import InlineConnection
+from treadle_server.store.bound_lists import Spelt
 from treadle_server.store.tables import jobs, limit_lines, limit_tokens, limit_uses, limits, tasks
 from treadle_server.store.transaction.limit_rows import (
     awaited_buckets,
@@ -20,7 +18,7 @@ from treadle_server.store.transaction.limit_rows import (
     locked_limits,
 )
 from treadle_server.store.transaction.rows import insert_objects
-from treadle_server.store.types import micros
+from treadle_server.store.types import Instant
 
 LimitName = tuple[str, str]
 """A limit's room and name."""
@@ -102,26 +100,22 @@ async def _keep_tokens(tx: Tx, before: Limit, limit: Limit, now: datetime) -> No
     burst = float(limit.rate_burst or 0)
     full = min(burst, float(before.rate_burst or 0) - _LOST)
     ahead = now if before.rate_count is None else now + timedelta(seconds=APART)
-    if isinstance(tx.connection, InlineConnection):
-        passed = "max(0, ? - filled_at) / 1e6"
-        fill, cut = _FILL.format("?", passed, "?", "?", "?", "?"), _CUT.format("?", "?", "?")
-        values = (before.per_second, micros(now), micros(now), limit.num, micros(now), micros(ahead))
-        tx.connection.run_many(fill, [values])
-        tx.connection.run_many(cut, [(burst, limit.num, full)])
-        return
-    connection = cast("DirectConnection", tx.connection)
-    passed = "greatest(0, extract(epoch FROM $2::timestamptz - filled_at)::float8)"
-    fill = _FILL.format("$1::float8", passed, "$2", "$3::bigint", "$2", "$4::timestamptz")
-    await connection.change(fill, (before.per_second, now, limit.num, ahead))
-    cut = _CUT.format("$1::float8", "$2::bigint", "$3::float8")
-    await connection.change(cut, (burst, limit.num, full))
+    c, of_limit = limit_tokens.c, update(limit_tokens).where(limit_tokens.c.limit_num == limit.num)
+    tokens = c.tokens + before.per_second * _Passed(literal(now, Instant), c.filled_at)
+    filled = of_limit.where(or_(c.filled_at <= now, c.filled_at > ahead)).values(tokens=tokens, filled_at=now)
+    await tx.connection.execute(filled)
+    await tx.connection.execute(of_limit.where(c.tokens >= full).values(tokens=burst))
 
 
-_FILL = """
-UPDATE limit_tokens SET tokens = tokens + {} * {}, filled_at = {}
- WHERE limit_num = {} AND (filled_at <= {} OR filled_at > {})
-"""
-_CUT = "UPDATE limit_tokens SET tokens = {} WHERE limit_num = {} AND tokens >= {}"
+class _Passed(Spelt):
+    """Seconds until an instant since another one, none if that is later."""
+
+    inherit_cache = True
+    type = Double()
+    sqlite = "(max(0, {0} - {1}) / 1e6)"
+    postgresql = "greatest(0, extract(epoch FROM {0} - {1})::float8)"
+
+
 _LOST = 1e-9
 """Of a token, what sums of parts lose."""
 
