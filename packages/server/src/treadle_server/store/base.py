@@ -1,10 +1,14 @@
-"""The writer's transaction: its connection, and what is known of it; and that another server was faster."""
+"""The writer's transaction: its connection, and what is known of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
-from treadle_server.store.sqlite.writer import Statements
+from treadle_server.store.postgres.connection import DirectConnection
+from treadle_server.store.sqlite.writer import InlineConnection, Statements
+from treadle_server.store.translated import ClockWasSet, LostUpdate, Overtaken
+
+__all__ = ["ClockWasSet", "Dialect", "LostUpdate", "Noticed", "Overtaken", "Tx"]
 
 Dialect = Literal["sqlite", "postgresql"]
 
@@ -40,14 +44,12 @@ class Tx:
         """Return whether nobody but this server writes while it is open."""
         return self.version is not None
 
+    @property
+    def inline(self) -> InlineConnection:
+        """Return SQLite's connection."""
+        return cast("InlineConnection", self.connection)
 
-class LostUpdate(RuntimeError):
-    """A guarded update met a row that is not as it was read: another writer was faster; the batch is done anew."""
-
-
-class Overtaken(LostUpdate):
-    """Another server has put in tasks, or is about to, that count against the same limit."""
-
-
-class ClockWasSet(LostUpdate):
-    """Another server has noted a step of the clock that the transaction's time knows nothing of."""
+    @property
+    def direct(self) -> DirectConnection:
+        """Return PostgreSQL's connection."""
+        return cast("DirectConnection", self.connection)

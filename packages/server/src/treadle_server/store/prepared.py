@@ -15,7 +15,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
 
 from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import InlineConnection, Statements
 from treadle_server.store.translated import named
 
@@ -65,7 +64,7 @@ class Prepared:
         values = compiled.values(parameters)
         if isinstance(tx.connection, InlineConnection):
             return tx.connection.fetch(compiled.text, values)
-        return await cast("DirectConnection", tx.connection).fetch(compiled.text, values, is_apart=self._is_apart)
+        return await tx.direct.fetch(compiled.text, values, is_apart=self._is_apart)
 
     async def rows_beside(self, connection: Statements, **parameters: Any) -> Rows:
         """Run it on the driver beside the writer, on a connection that is lent in place, and return every row."""

@@ -1,10 +1,22 @@
-"""Errors of a driver told as others: what a block of the hot path is put into."""
+"""Errors of a driver told as others, and that another server was faster: what a block of the hot path is put into."""
 
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+
+
+class LostUpdate(RuntimeError):
+    """A guarded update met a row that is not as it was read: another writer was faster; the batch is done anew."""
+
+
+class Overtaken(LostUpdate):
+    """Another server has put in tasks, or is about to, that count against the same limit."""
+
+
+class ClockWasSet(LostUpdate):
+    """Another server has noted a step of the clock that the transaction's time knows nothing of."""
 
 
 class Translated:

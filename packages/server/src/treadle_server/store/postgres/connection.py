@@ -11,10 +11,9 @@ from sqlalchemy import Connection, Dialect, Executable
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle_server.store.base import LostUpdate
 from treadle_server.store.postgres.changes import Change
 from treadle_server.store.sqlite.writer import Rows
-from treadle_server.store.translated import named
+from treadle_server.store.translated import LostUpdate, named
 
 if TYPE_CHECKING:
     import asyncpg

@@ -12,7 +12,6 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from treadle_server.errors import StoreUnavailable
-from treadle_server.store.base import LostUpdate
 from treadle_server.store.connections import WRITERS, WRITING
 from treadle_server.store.postgres.changes import Change
 from treadle_server.store.postgres.clock import WITHIN, DatabaseClock
@@ -24,7 +23,7 @@ from treadle_server.store.postgres.connection import (
     roll_back,
 )
 from treadle_server.store.postgres.exclusive import ExclusiveWriter
-from treadle_server.store.translated import named
+from treadle_server.store.translated import LostUpdate, named
 
 if TYPE_CHECKING:
     import asyncpg

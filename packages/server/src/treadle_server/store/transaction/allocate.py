@@ -1,12 +1,10 @@
 """Where new keys come from."""
 
-import typing
 from collections.abc import Sequence
 
 from sqlalchemy import Column, Integer, cast, func, literal, select
 
 from treadle_server.store.base import Tx
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import SEQUENCES, jobs, lanes, meta, targets, tasks
 
@@ -50,8 +48,7 @@ async def allocate(tx: Tx, kind: str, count: int) -> list[int]:
 
 
 async def _take(tx: Tx, kind: str, count: int, *, is_apart: bool) -> list[int]:
-    connection = typing.cast("DirectConnection", tx.connection)
-    [(numbers,)] = await connection.fetch(_NEXT, (SEQUENCES[kind].name, count), is_apart=is_apart)
+    [(numbers,)] = await tx.direct.fetch(_NEXT, (SEQUENCES[kind].name, count), is_apart=is_apart)
     return sorted(numbers)
 
 

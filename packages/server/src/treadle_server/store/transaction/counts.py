@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Select, Subquery, delete, func, literal_column, select, union_all
 
@@ -10,7 +10,6 @@ from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import count_deltas, lane_counts, lanes, past_outcomes
@@ -66,7 +65,7 @@ async def apply_counts(tx: Tx, deltas: Mapping[CountKey, int]) -> None:
         return
     if any(deltas.values()):
         # An upsert would make every writer wait for the same row; the deltas are folded by a service.
-        await cast("DirectConnection", tx.connection).change(DELTAS, delta_columns(deltas))
+        await tx.direct.change(DELTAS, delta_columns(deltas))
 
 
 def delta_columns(deltas: Mapping[CountKey, int]) -> tuple[list[Any], ...]:

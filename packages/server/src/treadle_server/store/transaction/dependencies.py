@@ -5,7 +5,7 @@ to it, and looked at again: who tells never waits, so that nobody waits in a cir
 """
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import orjson
 from sqlalchemy import bindparam, delete, exists, or_, select, text, update
@@ -17,7 +17,6 @@ from treadle_server.domain.flows import Flow
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among, is_same
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import STATUS
 from treadle_server.store.sqlite.writer import InlineConnection
@@ -153,7 +152,7 @@ async def waiters_of(tx: Tx, told: Sequence[tuple[int, int]], each: int) -> list
             for seq, met in tx.connection.fetch(_SQLITE_WAITERS, (needs, last, each))
         ]
     seqs, lasts = zip(*told, strict=True)
-    rows = await cast("DirectConnection", tx.connection).fetch(_PG_WAITERS, (list(seqs), list(lasts), each))
+    rows = await tx.direct.fetch(_PG_WAITERS, (list(seqs), list(lasts), each))
     return [Waiter(needs, seq, met) for needs, seq, met in rows]
 
 

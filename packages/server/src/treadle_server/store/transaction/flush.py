@@ -6,14 +6,13 @@ from datetime import datetime
 from functools import cache, lru_cache
 from itertools import compress
 from operator import attrgetter, is_not
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Column, Table, Update, bindparam, delete, tuple_, update
 
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.tasks import TASK_FIELDS, Task
 from treadle_server.store.base import LostUpdate, Tx
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import MOST_TEXTS
 from treadle_server.store.tables import (
     holds,
@@ -85,7 +84,7 @@ async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) 
     for (table, names), rows in shapes.items():
         if tx.dialect == "postgresql":
             columns = [[row[name] for row in rows] for name in (*_GUARDS[table], *names)]
-            written = await cast("DirectConnection", tx.connection).change(_pg_update_of(table, names), columns)
+            written = await tx.direct.change(_pg_update_of(table, names), columns)
         else:
             written = (await tx.connection.execute(_update_of(table, names), rows)).rowcount
         if written != len(rows):

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ARRAY,
@@ -29,7 +29,6 @@ from treadle_server.domain.jobs import Lane
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import NUMBER, is_among, rows_of
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import HEAD, head_records_of, heads_of
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
@@ -209,7 +208,7 @@ async def lock_claims(tx: Tx, ids: Collection[WorkerId]) -> None:
     """
     if ids and not tx.is_exclusive:
         keys = sorted({uuid.UUID(worker_id).int & 0x7FFF_FFFF for worker_id in ids})
-        await cast("DirectConnection", tx.connection).fetch(_LOCK_CLAIMS, (_CLAIMS, keys))
+        await tx.direct.fetch(_LOCK_CLAIMS, (_CLAIMS, keys))
 
 
 _LOCK_CLAIMS = "SELECT pg_advisory_xact_lock($1::int, key) FROM unnest($2::int[]) AS keys (key)"

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Reason, Status
@@ -27,10 +27,10 @@ from treadle_server.domain.tasks import Task
 from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.postgres.changes import Part
 from treadle_server.store.postgres.connection import DirectConnection
-from treadle_server.store.sqlite.writer import MOST_TEXTS, InlineConnection
+from treadle_server.store.sqlite.writer import MOST_TEXTS
 from treadle_server.store.task_rows import COLUMNS, SPEC
 from treadle_server.store.transaction.counts import apply_counts
-from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, counted, direct, part_of, postpone
+from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, counted, part_of, postpone
 from treadle_server.store.transaction.promotions import sleepers_in, without
 from treadle_server.store.transaction.rows import pg_array, pg_cast, pg_kind
 from treadle_server.store.transaction.tags import insert_tags
@@ -101,10 +101,6 @@ _ALIKE = {"tasks": _CONSTANTS, "task_specs": {}}
 _INSTANTS = ("due_at", "created_at", "updated_at", "deadline")
 
 
-def _inline(tx: Tx) -> InlineConnection:
-    return cast("InlineConnection", tx.connection)
-
-
 _INSERTED = "inserted"
 
 
@@ -135,7 +131,7 @@ async def insert(tx: Tx, new: Sequence[Task], counts: Counts = NO_COUNTS, *, nam
 
 def _put_in(tx: Tx, table: str, own: dict[str, Sequence[Any]], shared: dict[str, Any]) -> None:
     statement = _sqlite_insert(table, tuple(own), tuple(shared))
-    _inline(tx).run_together(statement, tuple(shared.values()), list(zip(*own.values(), strict=True)))
+    tx.inline.run_together(statement, tuple(shared.values()), list(zip(*own.values(), strict=True)))
 
 
 def _inserted(new: Sequence[Task], names: tuple[str, ...]) -> Part:
@@ -211,7 +207,7 @@ async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = NO_COUNTS) ->
     if not claimed:
         return
     if tx.dialect == "postgresql":
-        claimed, counts = _put_in_claimed(direct(tx), claimed, counts)
+        claimed, counts = _put_in_claimed(tx.direct, claimed, counts)
         if claimed:
             await postpone(tx, _claimed("claimed", claimed, Status.PENDING, steps=1), counts)
         return
@@ -221,7 +217,7 @@ async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = NO_COUNTS) ->
     for t, was in claimed:
         rows_of[t.worker_id].append((t.seq, was))
     for worker_id, written in rows_of.items():
-        _all_of(_inline(tx).run_together(_CLAIM, (at, worker_id, at, at), written), written)
+        _all_of(tx.inline.run_together(_CLAIM, (at, worker_id, at, at), written), written)
 
 
 def _put_in_claimed(
@@ -275,7 +271,7 @@ async def start(tx: Tx, started: Sequence[Moved], counts: Counts = NO_COUNTS) ->
     await apply_counts(tx, counts)
     at = _at(started[0][0].started_at)
     written = [(t.seq, was) for t, was in started]
-    _all_of(_inline(tx).run_together(_START, (at, at), written), written)
+    _all_of(tx.inline.run_together(_START, (at, at), written), written)
 
 
 async def complete(tx: Tx, completed: Sequence[Moved], counts: Counts = NO_COUNTS) -> None:
@@ -290,7 +286,7 @@ async def complete(tx: Tx, completed: Sequence[Moved], counts: Counts = NO_COUNT
         return
     await apply_counts(tx, counts)
     at = _at(now)
-    _all_of(_inline(tx).run_together(_COMPLETE, (at, at, at), rows), rows)
+    _all_of(tx.inline.run_together(_COMPLETE, (at, at, at), rows), rows)
 
 
 def _shared() -> Callable[[Any], Any]:

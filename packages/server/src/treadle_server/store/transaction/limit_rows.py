@@ -6,7 +6,7 @@ knows of the table: see `hot.py`.
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 import orjson
 from sqlalchemy import bindparam, case, delete, literal, or_, select, update
@@ -17,7 +17,6 @@ from treadle_server.domain.limits import LIMIT_FIELDS, Bucket, BucketId, Limit, 
 from treadle_server.store.base import ClockWasSet, Overtaken, Tx
 from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.postgres.changes import Part
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared, Rows
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import holds, limit_lines, limit_tokens, limit_uses, limits, meta, tasks
@@ -35,7 +34,7 @@ async def fetch(tx: Tx, sqlite: str, postgres: str, *values: Any) -> Rows:
     """Run the database's statement and return its rows; a list is bound as its array, or as JSON."""
     if isinstance(tx.connection, InlineConnection):
         return tx.connection.fetch(sqlite, [_said(value) for value in values])
-    return await cast("DirectConnection", tx.connection).fetch(postgres, values)
+    return await tx.direct.fetch(postgres, values)
 
 
 def _said(value: Any) -> Any:
@@ -53,7 +52,7 @@ async def lock_limits(tx: Tx) -> None:
     if tx.is_exclusive or noticed.is_sure:
         return
     if tx.dialect == "postgresql":
-        await cast("DirectConnection", tx.connection).fetch(_WAIT, (_KEY,))
+        await tx.direct.fetch(_WAIT, (_KEY,))
     # A statement of its own: one that waits for the lock sees what was committed before it began to wait.
     set_by = await read_set_by(tx)
     if noticed.set_by not in {None, set_by}:
@@ -71,13 +70,13 @@ async def go_first(tx: Tx) -> None:
     The first that a transaction asks for: as long as it waits for those that are about to commit, it keeps nobody.
     """
     if not tx.is_exclusive:
-        await cast("DirectConnection", tx.connection).fetch(_WAIT, (_TURNS,))
+        await tx.direct.fetch(_WAIT, (_TURNS,))
 
 
 async def take_turn(tx: Tx) -> None:
     """Keep who wants to go first waiting until the commit. Raises `Overtaken`, without waiting, when there is one."""
     statement = "SELECT pg_try_advisory_xact_lock_shared($1::bigint)"
-    [(is_had,)] = await cast("DirectConnection", tx.connection).fetch(statement, (_TURNS,))
+    [(is_had,)] = await tx.direct.fetch(statement, (_TURNS,))
     if not is_had:
         raise Overtaken("another server puts in what counts against the limits")
 

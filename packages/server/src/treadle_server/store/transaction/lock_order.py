@@ -14,7 +14,7 @@ waited for: what another server has is left to it.
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from sqlalchemy import bindparam, select
 
@@ -22,7 +22,6 @@ from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import LEASED
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among, is_same
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import holds, status_in, tasks
@@ -99,7 +98,7 @@ async def holders_of(tx: Tx, keys: Collection[tuple[int, str]]) -> list[TaskId]:
     if isinstance(tx.connection, InlineConnection):
         return [TaskId(id_) for (id_,) in tx.connection.fetch_together(_HOLDERS, (), sorted(keys))]
     columns = [list(column) for column in zip(*sorted(keys), strict=True)]
-    found = await cast("DirectConnection", tx.connection).fetch(_PG_HOLDERS, columns)
+    found = await tx.direct.fetch(_PG_HOLDERS, columns)
     return [TaskId(str(id_)) for (id_,) in found]
 
 

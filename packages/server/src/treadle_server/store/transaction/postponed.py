@@ -2,22 +2,16 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.changes import Change, Part
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.transaction.counts import DELTAS, CountKey, delta_columns
 
 Counts = Mapping[CountKey, int]
 """What a change adds to the counts."""
 
 NO_COUNTS: Counts = {}
-
-
-def direct(tx: Tx) -> DirectConnection:
-    """Return PostgreSQL's connection."""
-    return cast("DirectConnection", tx.connection)
 
 
 async def postpone(tx: Tx, part: Part, counts: Counts, *, beside: Part | None = None) -> None:
@@ -28,15 +22,15 @@ async def postpone(tx: Tx, part: Part, counts: Counts, *, beside: Part | None = 
     What was postponed and can't be one statement with it is sent now. Raises `LostUpdate` as that does.
     """
     touched: frozenset[int] = frozenset(part.values[0])
-    before = await direct(tx).take_along(part.name, touched)
+    before = await tx.direct.take_along(part.name, touched)
     parts = (*before.parts[1:], part) if beside is None else (*before.parts[1:], part, beside)
-    direct(tx).postpone(counted(parts, before.touched | touched, before.counts, counts))
+    tx.direct.postpone(counted(parts, before.touched | touched, before.counts, counts))
 
 
 async def postpone_beside(tx: Tx, part: Part) -> None:
     """Have the part, which changes no tasks, sent with what the batch changes of them. Raises as `postpone`."""
-    before = await direct(tx).take_along(part.name, frozenset())
-    direct(tx).postpone(counted((*before.parts[1:], part), before.touched, before.counts))
+    before = await tx.direct.take_along(part.name, frozenset())
+    tx.direct.postpone(counted((*before.parts[1:], part), before.touched, before.counts))
 
 
 def counted(parts: Sequence[Part], touched: frozenset[int], *counts: Counts) -> Change:

@@ -8,7 +8,7 @@ until its code has gone on.
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Select, bindparam, literal
 
@@ -18,7 +18,6 @@ from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.postgres.changes import Change, Part
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import record_of, tasks_of
-from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.task_rows import locked, select_tasks
 from treadle_server.store.transaction.counts import apply_counts
@@ -83,7 +82,7 @@ async def promote(tx: Tx, promoted: Sequence[tuple[Task, int]], counts: Counts =
         await postpone(tx, part_of(_PROMOTED, _PG_PROMOTE, rows, *shared, fills_queues=True), counts)
         return
     await apply_counts(tx, counts)
-    changed = cast("InlineConnection", tx.connection).run_together(_PROMOTE, (micros(now),), rows)
+    changed = tx.inline.run_together(_PROMOTE, (micros(now),), rows)
     if changed != len(rows):
         raise LostUpdate(f"{len(rows) - changed} of {len(rows)} tasks were changed by another writer")
 

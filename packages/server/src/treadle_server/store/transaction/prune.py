@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from time import perf_counter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, exists, func, literal, not_, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -17,7 +17,6 @@ from treadle.wire.status import OPEN, TERMINAL, Status
 from treadle_server.store.arrivals import first_since
 from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.bound_lists import is_among
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import STATUS
 from treadle_server.store.sqlite.writer import InlineConnection
@@ -258,7 +257,7 @@ async def _delete(tx: Tx, seqs: list[int]) -> None:
     if isinstance(tx.connection, InlineConnection):
         gone = tx.connection.run_many(_DELETE, [(seq,) for seq in seqs])
     else:
-        gone = await cast("DirectConnection", tx.connection).change(_PG_DELETE, (seqs,))
+        gone = await tx.direct.change(_PG_DELETE, (seqs,))
     if gone != len(seqs):
         raise LostUpdate(f"{len(seqs) - gone} of {len(seqs)} tasks were removed by another writer")
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import cast
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -11,7 +10,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import LEASED
 from treadle_server.store.base import Tx
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.tables.base import status_is_in
@@ -57,4 +55,4 @@ async def restamp(tx: Tx, seqs: Collection[int], *, now: datetime, jump: timedel
     if isinstance(tx.connection, InlineConnection):
         given = {"now": micros(now), "jump": jump // timedelta.resolution, "seqs": json.dumps(list(seqs))}
         return tx.connection.run_many(_SQLITE, [given])
-    return await cast("DirectConnection", tx.connection).change(_POSTGRES, [now, jump, list(seqs)])
+    return await tx.direct.change(_POSTGRES, [now, jump, list(seqs)])

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from sqlalchemy import Column, Dialect, Table, Update, bindparam, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -18,7 +18,6 @@ from treadle_server.domain.steps import MESSAGE_FIELDS, STEP_FIELDS, Message, St
 from treadle_server.domain.tasks import RUN_FIELDS, Hold, Run
 from treadle_server.store import tables
 from treadle_server.store.base import Tx
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import MOST_TEXTS, InlineConnection
 from treadle_server.store.types import micros
 
@@ -84,7 +83,7 @@ async def insert_tuples(
         tx.connection.run_many(_sqlite_insert(table, tuple(names), more), kept)
     else:
         columns = [list(column) for column in zip(*values, strict=True)]
-        await cast("DirectConnection", tx.connection).change(_pg_insert(table, tuple(names), more), columns)
+        await tx.direct.change(_pg_insert(table, tuple(names), more), columns)
 
 
 async def put_meta(tx: Tx, key: str, value: str) -> None:
