@@ -14,23 +14,21 @@ costs the driver more than all the rest. Without them a claim took the backend 2
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any
 
-from treadle.wire.ids import WorkerId
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
-from treadle_server.store.base import LostUpdate, Tx
+from treadle_server.store.base import Tx
 from treadle_server.store.postgres.changes import Part
 from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.sqlite.writer import MOST_TEXTS
 from treadle_server.store.task_rows import COLUMNS, SPEC
 from treadle_server.store.transaction.counts import apply_counts
-from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, counted, part_of, postpone
+from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, change_inline, counted, part_of, postpone
 from treadle_server.store.transaction.promotions import sleepers_in, without
 from treadle_server.store.transaction.rows import pg_array, pg_cast, pg_kind
 from treadle_server.store.transaction.tags import insert_tags
@@ -40,7 +38,7 @@ Moved = tuple[Task, int]
 """A task as it is now, and the version that it had before."""
 
 _CLAIM = """
-UPDATE tasks SET status = 'claimed', version = version + 1, updated_at = ?, run_id = run_id + 1, worker_id = ?,
+UPDATE tasks SET status = 'claimed', version = version + 1, updated_at = ?, run_id = run_id + 1, worker_id = v.column3,
        claimed_at = ?, started_at = NULL, taken_until = ? + CAST(round(lease_seconds * 1e6) AS INTEGER),
        cancel_requested = 0, unfenced = 0, next_retry_at = NULL
   FROM {rows} AS v WHERE seq = v.column1 AND version = v.column2 AND status = 'pending'
@@ -102,11 +100,6 @@ _INSTANTS = ("due_at", "created_at", "updated_at", "deadline")
 
 
 _INSERTED = "inserted"
-
-
-def _all_of(changed: int, rows: Sequence[Any]) -> None:
-    if changed != len(rows):
-        raise LostUpdate(f"{len(rows) - changed} of {len(rows)} tasks were changed by another writer")
 
 
 async def insert(tx: Tx, new: Sequence[Task], counts: Counts = NO_COUNTS, *, names: tuple[str, ...] = _NEW) -> None:
@@ -206,18 +199,13 @@ async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = NO_COUNTS) ->
     """Write claims and counts. Raises `LostUpdate`, and IntegrityError when a target is another task's already."""
     if not claimed:
         return
-    if tx.dialect == "postgresql":
-        claimed, counts = _put_in_claimed(tx.direct, claimed, counts)
-        if claimed:
-            await postpone(tx, _claimed("claimed", claimed, Status.PENDING, steps=1), counts)
+    if tx.dialect == "sqlite":
+        at, rows = claimed[0][0].claimed_at, [(task.seq, was, task.worker_id) for task, was in claimed]
+        await change_inline(tx, _CLAIM, (at, at, at), rows, counts)
         return
-    await apply_counts(tx, counts)
-    at = _at(claimed[0][0].claimed_at)
-    rows_of: dict[WorkerId | None, list[tuple[int, int]]] = defaultdict(list)
-    for t, was in claimed:
-        rows_of[t.worker_id].append((t.seq, was))
-    for worker_id, written in rows_of.items():
-        _all_of(tx.inline.run_together(_CLAIM, (at, worker_id, at, at), written), written)
+    claimed, counts = _put_in_claimed(tx.direct, claimed, counts)
+    if claimed:
+        await postpone(tx, _claimed("claimed", claimed, Status.PENDING, steps=1), counts)
 
 
 def _put_in_claimed(
@@ -263,30 +251,22 @@ async def start(tx: Tx, started: Sequence[Moved], counts: Counts = NO_COUNTS) ->
     """Write starts of claimed tasks, all at the time of the first, and add `counts`. Raises `LostUpdate`."""
     if not started:
         return
-    if tx.dialect == "postgresql":
-        rows = [(t.seq, was) for t, was in started]
-        shared = (started[0][0].started_at, Status.CLAIMED)
-        await postpone(tx, part_of("started", _PG_START, rows, *shared), counts)
-        return
-    await apply_counts(tx, counts)
-    at = _at(started[0][0].started_at)
-    written = [(t.seq, was) for t, was in started]
-    _all_of(tx.inline.run_together(_START, (at, at), written), written)
+    at, rows = started[0][0].started_at, [(task.seq, was) for task, was in started]
+    if tx.dialect == "sqlite":
+        await change_inline(tx, _START, (at, at), rows, counts)
+    else:
+        await postpone(tx, part_of("started", _PG_START, rows, at, Status.CLAIMED), counts)
 
 
 async def complete(tx: Tx, completed: Sequence[Moved], counts: Counts = NO_COUNTS) -> None:
     """Write completions, each with the run that it tells from now on, and counts. Raises `LostUpdate`."""
     if not completed:
         return
-    now = completed[0][0].completed_at
-    rows = [(t.seq, was, t.version, t.result, t.digest) for t, was in completed]
-    if tx.dialect == "postgresql":
-        shared = (now, [Status.CLAIMED, Status.RUNNING])
-        await postpone(tx, part_of("ended", _PG_COMPLETE, rows, *shared), counts)
-        return
-    await apply_counts(tx, counts)
-    at = _at(now)
-    _all_of(tx.inline.run_together(_COMPLETE, (at, at, at), rows), rows)
+    at, rows = completed[0][0].completed_at, [(t.seq, was, t.version, t.result, t.digest) for t, was in completed]
+    if tx.dialect == "sqlite":
+        await change_inline(tx, _COMPLETE, (at, at, at), rows, counts)
+    else:
+        await postpone(tx, part_of("ended", _PG_COMPLETE, rows, at, [Status.CLAIMED, Status.RUNNING]), counts)
 
 
 def _shared() -> Callable[[Any], Any]:
@@ -306,7 +286,3 @@ def _shared() -> Callable[[Any], Any]:
 
 
 _value = attrgetter("value")
-
-
-def _at(instant: Any) -> int | None:
-    return None if instant is None else micros(instant)

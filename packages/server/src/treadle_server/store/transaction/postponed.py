@@ -1,17 +1,32 @@
-"""PostgreSQL: what a batch changes of tasks, postponed, so that it is one statement with its counts."""
+"""What a batch changes of tasks, with its counts: on SQLite at once, on PostgreSQL postponed, as one statement."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from treadle_server.store.base import Tx
+from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.postgres.changes import Change, Part
-from treadle_server.store.transaction.counts import DELTAS, CountKey, delta_columns
+from treadle_server.store.transaction.counts import DELTAS, CountKey, apply_counts, delta_columns
+from treadle_server.store.types import micros
 
 Counts = Mapping[CountKey, int]
 """What a change adds to the counts."""
 
 NO_COUNTS: Counts = {}
+
+
+async def change_inline(
+    tx: Tx, statement: str, shared: Sequence[datetime | None], rows: Sequence[Sequence[Any]], counts: Counts
+) -> None:
+    """SQLite: change a task for each of the rows, and count that; `shared` are the instants of all of them.
+
+    Raises `LostUpdate` unless all were changed.
+    """
+    await apply_counts(tx, counts)
+    changed = tx.inline.run_together(statement, [None if at is None else micros(at) for at in shared], rows)
+    if changed != len(rows):
+        raise LostUpdate(f"{len(rows) - changed} of {len(rows)} tasks were changed by another writer")
 
 
 async def postpone(tx: Tx, part: Part, counts: Counts, *, beside: Part | None = None) -> None:

@@ -14,16 +14,14 @@ from sqlalchemy import Select, bindparam, literal
 
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
-from treadle_server.store.base import LostUpdate, Tx
+from treadle_server.store.base import Tx
 from treadle_server.store.postgres.changes import Change, Part
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import record_of, tasks_of
 from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.task_rows import locked, select_tasks
-from treadle_server.store.transaction.counts import apply_counts
-from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, part_of, postpone
+from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, change_inline, part_of, postpone
 from treadle_server.store.transaction.targets import keeps_waiting, with_free_targets
-from treadle_server.store.types import micros
 
 _PROMOTE = """
 UPDATE tasks SET status = 'pending', version = version + 1, updated_at = ?, reason = nullif(reason, 'suspended')
@@ -75,16 +73,12 @@ async def promote(tx: Tx, promoted: Sequence[tuple[Task, int]], counts: Counts =
     """
     if not promoted:
         return
-    rows = [(task.seq, was) for task, was in promoted]
-    now = promoted[0][0].updated_at
-    if tx.dialect == "postgresql":
+    now, rows = promoted[0][0].updated_at, [(task.seq, was) for task, was in promoted]
+    if tx.dialect == "sqlite":
+        await change_inline(tx, _PROMOTE, (now,), rows, counts)
+    else:
         shared = (Status.PENDING, now, Reason.SUSPENDED, Status.SCHEDULED)
         await postpone(tx, part_of(_PROMOTED, _PG_PROMOTE, rows, *shared, fills_queues=True), counts)
-        return
-    await apply_counts(tx, counts)
-    changed = tx.inline.run_together(_PROMOTE, (micros(now),), rows)
-    if changed != len(rows):
-        raise LostUpdate(f"{len(rows) - changed} of {len(rows)} tasks were changed by another writer")
 
 
 def sleepers_in(change: Change) -> AbstractSet[int]:
