@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +66,34 @@ def test_a_time_of_day_with_its_second_comes_once_each_day_too_e10() -> None:
         "10-04 02:30+1100",
         "10-05 02:15+1100",
     ]
+
+
+@pytest.mark.parametrize(
+    "expression", ["*/7 */5 * * *", "17 */20 * * *", "*/15 2 * * *", "0 * * * SUN", "* 0-23/9 * * *"]
+)
+@pytest.mark.parametrize(
+    ("zone", "change"),
+    [("Australia/Lord_Howe", "2026-04-05"), ("Australia/Lord_Howe", "2026-10-04"), ("Africa/Cairo", "2026-04-24"),
+     ("America/Havana", "2026-11-01"), ("Pacific/Apia", "2011-12-30"), ("Antarctica/Troll", "2026-10-25")],
+)  # fmt: skip
+def test_a_star_ticks_in_each_minute_whose_time_the_clocks_show_over_any_change_e10(
+    expression: str, zone: str, change: str
+) -> None:
+    begin = datetime.fromisoformat(change).replace(tzinfo=UTC) - timedelta(days=1)
+    minutes = [begin + timedelta(minutes=number) for number in range(3 * 1440)]
+    ticking = CronSim(expression, START)
+    shown = [(minute, minute.astimezone(ZoneInfo(zone))) for minute in minutes]
+    expected = [
+        minute
+        for minute, wall in shown
+        if ticking.match_day(wall) and wall.hour in ticking.hours and wall.minute in ticking.minutes
+    ]
+
+    found = [cron_tick(expression, zone, begin - timedelta(seconds=1))]
+    while (last := found[-1]) is not None and last <= minutes[-1]:
+        found.append(cron_tick(expression, zone, last))
+
+    assert found[:-1] == expected
 
 
 def test_six_fields_tick_by_the_second_e10() -> None:

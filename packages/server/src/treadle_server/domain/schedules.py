@@ -1,5 +1,6 @@
 """Schedules: when their ticks are, by cron in a time zone or by an interval whose phase is kept; pure."""
 
+from bisect import bisect_left
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -13,6 +14,8 @@ from treadle_server.errors import ValidationFailed
 
 MISSED_AFTER = timedelta(seconds=60)
 """A tick that is found so long after its time was missed, also when the following one has not come yet."""
+
+_SECOND = timedelta(seconds=1)
 
 _FIELDS = {
     "second": "0-59",
@@ -110,23 +113,54 @@ def cron_tick(expression: str, zone: str | None, after: datetime) -> datetime | 
     time that really passes.
     Raises `ValidationFailed` for what is no expression or no zone.
     """
+    place, after = zone_of(zone), after.astimezone(UTC)
+    wall = _wall(after, place)
     try:
-        # The library repeats the hour that comes twice when it begins in the second one: that is over by then.
-        found = (tick.astimezone(UTC) for tick in _ticks(expression, after.astimezone(zone_of(zone))))
-        return next((tick for tick in found if tick > after), None)
+        if not any(field.startswith("*") for field in expression.split()[-5:-3]):
+            firsts = (_first_instant(due, place) for due in CronSim(expression, wall))
+            return next((tick for tick in firsts if tick > after), None)
+        found = [_tick_as_time_passes(expression, place, wall, after)]
+        if (turn := _turned_back(after, place)) is not None:
+            found.append(_tick_as_time_passes(expression, place, _wall(turn, place) - _SECOND, turn - _SECOND))
+        return min(filter(None, found), default=None)
     except CronSimError as error:
         raise _no_cron(expression, str(error)) from None
 
 
-def _ticks(expression: str, after: datetime) -> CronSim:
-    """Return the ticks later than `after`, in its zone."""
-    ticks = CronSim(expression, after)
-    parts = expression.split()
-    if len(parts) == 6 and after.tzinfo is not UTC and not any(part.startswith("*") for part in parts[1:3]):
-        # The library heeds the changes of daylight saving time in five fields alone; with the second before them a
-        # time of day is one all the same.
-        ticks.fixup_tz, ticks.dt = after.tzinfo, ticks.dt.replace(tzinfo=None)
-    return ticks
+def _tick_as_time_passes(expression: str, place: tzinfo, wall: datetime, after: datetime) -> datetime | None:
+    """Return the first instant later than `after` of those at which the clocks show what comes next behind `wall`."""
+    ticks = (tick for due in CronSim(expression, wall) for tick in _instants(due, place))
+    return next((tick for tick in ticks if tick > after), None)
+
+
+def _turned_back(after: datetime, place: tzinfo) -> datetime | None:
+    """Return when the clocks of a place are put back, so that they show once more what they show now; None: never."""
+    again = _instants(_wall(after, place), place)[-1]
+    if again == after:
+        return None
+    begin, offset = after.replace(microsecond=0), after.astimezone(place).utcoffset()
+    seconds = range((again - after) // _SECOND + 1)
+    return begin + _SECOND * bisect_left(
+        seconds, True, key=lambda second: (begin + _SECOND * second).astimezone(place).utcoffset() != offset
+    )
+
+
+def _wall(instant: datetime, place: tzinfo) -> datetime:
+    """Return what the clocks of a place show at an instant."""
+    return instant.astimezone(place).replace(tzinfo=None)
+
+
+def _instants(wall: datetime, place: tzinfo) -> list[datetime]:
+    """Return when the clocks of a place show this: once, twice in an hour that comes twice, never in one left out."""
+    found = {wall.replace(tzinfo=place, fold=fold).astimezone(UTC) for fold in (0, 1)}
+    return sorted(instant for instant in found if _wall(instant, place) == wall)
+
+
+def _first_instant(wall: datetime, place: tzinfo) -> datetime:
+    """Return when the clocks of a place show this the first time; where they leave it out, the end of the gap."""
+    while not (instants := _instants(wall, place)):
+        wall = wall.replace(second=0) + timedelta(minutes=1)
+    return instants[0]
 
 
 def interval_tick(phase: datetime, interval: timedelta, after: datetime) -> datetime:
