@@ -5,7 +5,7 @@ import pytest
 from tests.engine.conftest import ADMIN
 from treadle.wire.status import Reason, Status
 from treadle_server.access.principal import Principal
-from treadle_server.engine.commands import SteerMany
+from treadle_server.engine.commands import Each, Steer
 from treadle_server.errors import InvalidTaskTransition, TaskConflict
 
 pytestmark = pytest.mark.anyio
@@ -69,11 +69,11 @@ async def test_of_several_with_one_unique_key_the_first_comes_back_and_each_othe
         await shop.run(run, end)
     ids = [task.id for task in tasks]
 
-    back, *refused = await shop.engine.run(SteerMany(principal=ADMIN, action=verb, ids=ids))
+    back, *refused = await shop.engine.run(Each([Steer(principal=ADMIN, task_id=id_, action=verb) for id_ in ids]))
 
-    assert (back[0], back[1].status) == (ids[0], Status.PENDING)
-    assert [task_id for task_id, _ in refused] == ids[1:]
-    assert all(isinstance(why, InvalidTaskTransition) and ids[0] in why.detail for _, why in refused)
+    assert (back.id, back.status) == (ids[0], Status.PENDING)
+    assert len(refused) == 2
+    assert all(isinstance(why, InvalidTaskTransition) and ids[0] in why.detail for why in refused)
 
 
 async def test_g6_the_same_id_is_another_users_conflict_whatever_its_content(shop) -> None:

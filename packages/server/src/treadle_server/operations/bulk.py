@@ -15,7 +15,7 @@ from treadle.wire.status import Status
 from treadle_server.access.checks import visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands import SteerMany
+from treadle_server.engine.commands import Each, Steer
 from treadle_server.errors import (
     StoreUnavailable,
     TaskConflict,
@@ -93,18 +93,22 @@ async def act_on(
 ) -> dict[str, Any]:
     """Apply the verb to these tasks, in portions, and return `BulkResult`; raises as `bulk`."""
     versions = {TaskId(task_id): version for task_id, version in (wanted.if_versions or {}).items()}
+    to, result = None if wanted.status is None else Status(wanted.status), values.text_or_none(wanted.result)
 
     async def act(ids: Sequence[TaskId]) -> Sequence[TaskOutcome]:
-        command = SteerMany(
-            principal=principal,
-            action=wanted.action,
-            ids=list(ids),
-            if_versions=versions,
-            to=None if wanted.status is None else Status(wanted.status),
-            result=values.text_or_none(wanted.result),
-            error=wanted.error,
-        )
-        return await ctx.engine.run(command)
+        ones = [
+            Steer(
+                principal=principal,
+                task_id=task_id,
+                action=wanted.action,
+                if_version=versions.get(task_id),
+                to=to,
+                result=result,
+                error=wanted.error,
+            )
+            for task_id in ids
+        ]
+        return list(zip(ids, await ctx.engine.run(Each(ones)), strict=True))
 
     outcomes = await _in_portions(ids, act, of=lambda task_id: task_id)
     return await outcomes.shown(ctx, wanted.action, most=None if wanted.ids else MOST_PROBLEMS)

@@ -1,7 +1,7 @@
 """Everything that can be asked of the writer."""
 
 from treadle_server.engine.commands.artifacts import AnnounceArtifact, StoreArtifact, SweepArtifacts
-from treadle_server.engine.commands.base import Command
+from treadle_server.engine.commands.base import Command, Each
 from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnUnstarted
 from treadle_server.engine.commands.dependants import TellWaiters
 from treadle_server.engine.commands.editing import Edit
@@ -14,7 +14,7 @@ from treadle_server.engine.commands.reports import ReportMany, ReportRun
 from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.schedules import DeleteSchedule, FireDue, PauseSchedule, RunSchedule, SetSchedule
 from treadle_server.engine.commands.statuses import PatchStatus
-from treadle_server.engine.commands.steering import Steer, SteerMany
+from treadle_server.engine.commands.steering import Steer
 from treadle_server.engine.commands.steps import SendMessage, StepReport
 from treadle_server.engine.commands.submit import SchemaMoved, Submission, Submit, SubmitEach, SubmitOutcome, Submitted
 from treadle_server.engine.commands.sweeps import (
@@ -37,6 +37,7 @@ __all__ = [
     "DeleteLimit",
     "DeleteOrphans",
     "DeleteSchedule",
+    "Each",
     "Edit",
     "ExpireLeases",
     "FailDispatch",
@@ -71,7 +72,6 @@ __all__ = [
     "SetLimit",
     "SetSchedule",
     "Steer",
-    "SteerMany",
     "StepReport",
     "StoreArtifact",
     "Submission",

@@ -1,6 +1,6 @@
 """What people do to tasks: cancel, pause, resume, resolve, rerun."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from treadle.wire.ids import TaskId
@@ -17,7 +17,7 @@ from treadle_server.engine.commands.standing import look_again
 from treadle_server.engine.commands.steps import clear_steps
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
-from treadle_server.errors import InvalidTaskTransition, Refused, TreadleError, ValidationFailed
+from treadle_server.errors import InvalidTaskTransition, ValidationFailed
 
 
 def keep_hold(work: UnitOfWork, task: Task, taken_until: datetime | None, *, slot_only: bool = False) -> bool:
@@ -158,47 +158,3 @@ class Steer(OneRow):
         work.add_run(task, run, code_ended=True)
         work.changed(task)
         work.maybe_orphan(task.job_num)
-
-
-@dataclass(slots=True, kw_only=True)
-class SteerMany:
-    """One verb for many tasks, each with its own answer."""
-
-    principal: Principal
-    action: str
-    ids: list[TaskId]
-    if_versions: dict[TaskId, int] = field(default_factory=dict)
-    to: Status | None = None
-    result: str | None = None
-    error: str | None = None
-
-    @property
-    def rows(self) -> int:
-        """Return how many tasks it may write."""
-        return len(self.ids)
-
-    def reads(self, reads: ReadSet) -> None:
-        """Read the tasks."""
-        reads.tasks.update(self.ids)
-        reads.jobs_of.update(self.ids)
-        if self.action in _AGAIN:
-            reads.stands_of.update(self.ids)
-
-    def apply(self, work: UnitOfWork) -> list[tuple[TaskId, Task | TreadleError]]:
-        """Return for each id the task, or why nothing was done to it."""
-        answers: list[tuple[TaskId, Task | TreadleError]] = []
-        for task_id in self.ids:
-            one = Steer(
-                principal=self.principal,
-                task_id=task_id,
-                action=self.action,
-                if_version=self.if_versions.get(task_id),
-                to=self.to,
-                result=self.result,
-                error=self.error,
-            )
-            try:
-                answers.append((task_id, one.apply(work)))
-            except Refused as refusal:
-                answers.append((task_id, refusal))
-        return answers
