@@ -343,9 +343,10 @@ class UnitOfWork:
 
     async def reblock(self, targets: set[int]) -> None:
         """Decide anew which tasks of the targets, whose numbers are given, may be claimed."""
-        woken, lines = await reblock_targets(self.tx, targets)
-        self.woken |= woken
-        self.limited.lines |= lines
+        if targets:
+            woken, lines = await reblock_targets(self.tx, targets)
+            self.woken |= woken
+            self.limited.lines |= lines
 
     def maybe_orphan(self, job_num: int) -> None:
         """Ask for a look whether the job has anyone left."""

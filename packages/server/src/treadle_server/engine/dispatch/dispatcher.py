@@ -67,10 +67,6 @@ class Dispatcher:
         """Return those of the lanes that may have something claimable that nobody here has taken."""
         return self._ready.intersection(lanes)
 
-    def slots_of(self, worker_ids: Collection[WorkerId]) -> list[WorkerSlot]:
-        """Return the slots of those of the workers that are on the socket of this server."""
-        return [slot for slot in self._slots if slot.worker_id in worker_ids]
-
     @property
     def slots(self) -> list[WorkerSlot]:
         """Return the slots of all workers on the socket of this server."""
@@ -87,10 +83,6 @@ class Dispatcher:
     def is_waited_for(self, worker_ids: Collection[WorkerId]) -> bool:
         """Return whether a claim of one of the workers waits here."""
         return any(waiting.worker_id in worker_ids for waiting in self._waiting)
-
-    def waits(self, worker_id: WorkerId) -> bool:
-        """Return whether the worker is on the socket of this server, or has a claim that waits here."""
-        return self.serves_worker(worker_id) or self.is_waited_for([worker_id])
 
     def look_again(self) -> None:
         """Note that a worker may have room that had none."""

@@ -142,7 +142,7 @@ class NoticeReceiver:
         """Free the room of workers here, and find out what they are to be told."""
         named: set[WorkerId] = {worker_id for one in heard for worker_id in one.workers}
         dispatcher = self._engine.dispatcher
-        slots = dispatcher.slots if told.has_gap else dispatcher.slots_of(named)
+        slots = [slot for slot in dispatcher.slots if told.has_gap or slot.worker_id in named]
         for some in _chunks(slots, WORKERS_AT_ONCE):
             recheck = Recheck({slot.worker_id: slot.held for slot in some}, self._engine.hub.stream)
             told.instructions += await self._engine.run(recheck)
@@ -153,13 +153,14 @@ class NoticeReceiver:
 
     async def _hear(self, named: set[WorkerId]) -> None:
         """Read when workers that wait here were heard of last: another server may have had their heartbeat."""
-        here = {worker_id for worker_id in named if self._engine.dispatcher.waits(worker_id)}
+        dispatcher = self._engine.dispatcher
+        here = {one for one in named if dispatcher.serves_worker(one) or dispatcher.is_waited_for([one])}
         if not here:
             return
         async with self._engine.store.read() as connection:
             for ids in _chunks(here):
                 rows = await connection.execute(_WORKERS, {"keys": ids})
-                self._engine.dispatcher.note_heartbeats([to_worker(row) for row in rows])
+                dispatcher.note_heartbeats([to_worker(row) for row in rows])
 
 
 def _chunks(items: Collection[T], size: int = CHUNK) -> Iterable[list[T]]:

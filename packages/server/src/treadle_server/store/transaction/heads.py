@@ -34,7 +34,7 @@ from treadle_server.store.sqlite.rows import HEAD, head_records_of, heads_of
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
 from treadle_server.store.task_rows import COLUMNS, WITH_SPECS, locked
 from treadle_server.store.transaction.counts import all_counts
-from treadle_server.store.transaction.targets import free_targets
+from treadle_server.store.transaction.targets import with_free_targets
 
 _HEAD = [COLUMNS[name] for name in HEAD]
 
@@ -112,11 +112,8 @@ async def heads(
         return found
     statement = _heads_of_exclusive if tx.is_exclusive else _heads
     rows = await statement.rows(tx, lanes=lane_ids, most=most, now=now, heaviest=heaviest)
-    tasks_read = head_records_of(rows)
-    free = await free_targets(tx, {task.target_num for task in tasks_read if task.target_num is not None})
-    for task in tasks_read:
-        if task.target_num is None or task.target_num in free:
-            found[task.lane].append(task)
+    for task in await with_free_targets(tx, head_records_of(rows)):
+        found[task.lane].append(task)
     return found
 
 

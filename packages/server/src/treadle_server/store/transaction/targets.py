@@ -183,8 +183,6 @@ _unblock = Prepared(PENDING_AMONG.values(blocked=_c.limit_key.is_not(None), park
 
 async def reblock_targets(tx: Tx, nums: Collection[int]) -> Unblocked:
     """Set `blocked` of the pending tasks of these targets anew; return where tasks became claimable or changed."""
-    if not nums:
-        return Unblocked(set(), set())
     states = await _states.rows(tx, nums=nums)
     wanted = {head for _num, held, head in states if head is not None and not held}
     present = {seq for (seq,) in await _claimable.rows(tx, nums=nums)}
