@@ -333,6 +333,16 @@ async def test_a_room_narrows_jobs_and_tasks(opened: Open):
     assert tasks.rows == {}
 
 
+async def test_who_watches_jobs_is_sent_each_schema_once(opened: Open):
+    observer, client = await opened(), await opened()
+    await client.call("register", **JOB)
+
+    jobs = await Mirror(observer, "j").watch("jobs")
+
+    [row] = jobs.rows.values()
+    assert {name for name in row if name.startswith("schema")} == {"schema", "schema_version"}
+
+
 async def test_a_job_shows_what_it_did_lately(served: Served, opened: Open):
     observer, client = await opened(), await opened()
     await client.call("register", **JOB)

@@ -160,8 +160,13 @@ class JobsView(RoomView):
         """Return a row for each job."""
         self.rates.roll()
         found = await read_jobs.every_view(connection, room=self.room, visibility=self.visibility)
-        rows = {str(v.job.id): dumps(job_data(v, measured=measured(self.rates, v))) for v in found}
-        return ViewRows(rows, len(rows))
+        return ViewRows({str(view.job.id): dumps(self._row(view)) for view in found}, len(found))
+
+    def _row(self, view: read_jobs.JobView) -> dict[str, Any]:
+        row = job_data(view, measured=measured(self.rates, view))
+        # The older name of `schema`, for clients that only have HTTP: who watches reads thousands of schemas.
+        del row["schema_"]
+        return row
 
 
 @dataclass(eq=False, kw_only=True)
