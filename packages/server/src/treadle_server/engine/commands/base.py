@@ -8,7 +8,7 @@ from treadle.wire.ids import TaskId
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
-from treadle_server.errors import TaskNotFound, TreadleError
+from treadle_server.errors import Refused, TaskNotFound, TreadleError
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -64,7 +64,7 @@ class Each(Generic[R]):
         for one in self.ones:
             try:
                 answers.append(one.apply(work))
-            except TreadleError as refusal:
+            except Refused as refusal:
                 answers.append(refusal)
         return answers
 
