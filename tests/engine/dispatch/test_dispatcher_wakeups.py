@@ -93,7 +93,7 @@ class Scene:
     def drop_every_event(self) -> None:
         """Lose what wakes the claims from now on: each hint of a commit, of a slot and of a claim."""
         engine, dispatcher = self.shop.engine, self.shop.engine.dispatcher
-        admit, apply, commit = engine._submit_fast, engine._apply, engine._commit
+        admit, apply, commit = engine.fast_submits.submit, engine._apply, engine._commit
         open_slot, wait, release = dispatcher.open_slot, dispatcher.wait, dispatcher.release
 
         def forget() -> None:
@@ -122,7 +122,7 @@ class Scene:
             forget()
             return done
 
-        engine._submit_fast, engine._apply, engine._commit = deaf_admit, deaf_apply, deaf_commit
+        engine.fast_submits.submit, engine._apply, engine._commit = deaf_admit, deaf_apply, deaf_commit
         dispatcher.look_again, dispatcher.release = lambda: None, deaf_release
         dispatcher.open_slot = lambda slot: (open_slot(slot), forget())
         dispatcher.wait = lambda waiting: (wait(waiting), forget())

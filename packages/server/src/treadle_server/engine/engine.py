@@ -17,7 +17,6 @@ from treadle_server.domain.tasks import RunKey, Task
 from treadle_server.engine.applying import apply
 from treadle_server.engine.cache import Cache
 from treadle_server.engine.command_queue import MOST_ROWS, MOST_WAITING, CommandQueue
-from treadle_server.engine.commands import Submit, SubmitEach
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.dispatch.assignments import Assignments
@@ -76,7 +75,7 @@ class Engine:
         self._limits = LimitKeeper(self.clock.monotonic)
         self._log_lines = LogLineNumbers()
         self._cache = Cache(self.dispatcher.forget_lanes)
-        self._fast_submits = FastSubmits(self.rules, self._cache)
+        self.fast_submits = FastSubmits(self.rules, self._cache)
         self.trouble: StoreUnavailable | None = None
         """Why the last batch could not be written; None since one was, or since the store was tried."""
         self.commit_seconds, self.batch_rows = Distribution(COMMITS), Distribution(ROWS)
@@ -264,7 +263,7 @@ class Engine:
                 sight = await self._limits.begin(tx, now, goes_first=flight.was_overtaken)
                 fast = self._cache.look(tx) and fast
                 work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines)
-                new = await self._submit_fast(work, batch) if fast else []
+                new = await self.fast_submits.submit(work, batch) if fast else []
                 if left := [pending for pending in batch if not pending.is_done]:
                     await self._apply(work, left)
                 new = new if work.is_plain else [*new, *work.changes.queued]
@@ -343,14 +342,6 @@ class Engine:
         if told:
             self.trouble = None  # something was written
             self.hub.publish(told)
-
-    async def _submit_fast(self, work: UnitOfWork, batch: Sequence[Pending]) -> list[Task]:
-        """Put in what is plain, and return these tasks."""
-        commands = [p.command if isinstance(p.command, (Submit, SubmitEach)) else None for p in batch]
-        answers = await self._fast_submits.submit(work, commands)
-        for i, made in answers.items():
-            batch[i].is_done, batch[i].outcome, batch[i].refusal = True, made, None
-        return [one.task for made in answers.values() for one in made]
 
     async def _apply(self, work: UnitOfWork, left: Sequence[Pending]) -> None:
         """Apply the commands: plain reports by the fast path first, then everything else in its order."""

@@ -16,6 +16,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.cache import Cache
 from treadle_server.engine.commands.submit import Submission, Submit, SubmitEach, Submitted, alike, new_task
 from treadle_server.engine.hub import Change
+from treadle_server.engine.pending import Pending
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.base import Tx
@@ -24,10 +25,6 @@ from treadle_server.store.transaction.counts import CountKey, count_change
 from treadle_server.store.transaction.targets import TargetName
 
 Submits = Submit | SubmitEach
-
-
-Answers = dict[int, list[Submitted]]
-"""The new tasks of commands, by the place of each command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +37,7 @@ class _JobLane:
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    at: int
-    """The place of the command."""
+    pending: Pending
     command: Submits
     lanes: list[_JobLane]
 
@@ -53,23 +49,30 @@ class FastSubmits:
         self._rules = rules
         self._cache = cache
 
-    async def submit(self, work: UnitOfWork, commands: Sequence[Submits | None]) -> Answers:
-        """Put in the tasks of those commands that are plain; None stands for a command of another kind.
+    async def submit(self, work: UnitOfWork, batch: Sequence[Pending]) -> list[Task]:
+        """Put in the tasks of those commands that are plain submits, note that these are done, and return the tasks.
 
         Raises IntegrityError when an id is taken.
         """
         tx = work.tx
         plain: list[_Plain] = []
-        for i, command in enumerate(commands):
-            if command is not None and (lanes := await self._job_lanes(tx, command)) is not None:
-                plain.append(_Plain(i, command, lanes))
+        for pending in batch:
+            command = pending.command
+            if isinstance(command, Submits) and (lanes := await self._job_lanes(tx, command)) is not None:
+                plain.append(_Plain(pending, command, lanes))
         if not plain:
-            return {}
+            return []
         seqs = iter(await self._cache.take_seqs(tx, sum(len(one.lanes) for one in plain)))
-        targets = await self._targets(tx, plain)
-        answers = {one.at: self._make(one, targets, seqs, work.now) for one in plain}
-        await _write(work, [made.task for one in answers.values() for made in one])
-        return answers
+        items = ((one.command.room, item) for one in plain for item in one.command.items)
+        named = {(room, item.target) for room, item in items if item.target is not None}
+        targets = await self._cache.targets(tx, named) if named else {}
+        new: list[Task] = []
+        for one in plain:
+            made = self._make(one, targets, seqs, work.now)
+            one.pending.is_done, one.pending.outcome, one.pending.refusal = True, made, None
+            new += [submitted.task for submitted in made]
+        await _write(work, new)
+        return new
 
     def _make(
         self, plain: _Plain, targets: Mapping[TargetName, int], seqs: Iterator[int], now: datetime
@@ -96,13 +99,6 @@ class FastSubmits:
                     moulds[id(job_lane)] = alike(task)
             made.append(Submitted(task, created=True, position=self._position(task, job_lane)))
         return made
-
-    async def _targets(self, tx: Tx, plain: Sequence[_Plain]) -> Mapping[TargetName, int]:
-        """Return the numbers of the targets that the commands name."""
-        named = {
-            (one.command.room, item.target) for one in plain for item in one.command.items if item.target is not None
-        }
-        return await self._cache.targets(tx, named) if named else {}
 
     async def _job_lanes(self, tx: Tx, command: Submits) -> list[_JobLane] | None:
         """Return where each of the tasks stands in line; None when one of them is not plain."""
