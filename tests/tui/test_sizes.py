@@ -11,6 +11,8 @@ from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scenes import SCENES
 from tests.tui.stage import settle, staged
 from tests.waiting import until
+from treadle_tui.core.verbs.plan import Report
+from treadle_tui.screens.base import BaseScreen
 
 SIZES = st.tuples(st.integers(60, 300), st.integers(15, 80))
 TINY = st.tuples(st.integers(1, 60), st.integers(1, 15))
@@ -61,6 +63,20 @@ async def test_8_after_a_size_that_was_too_small_the_keys_work_where_they_did(
         assert "copy" in stage.lines()[-1]
         await stage.press("down")
         assert stage.highlighted() != begun
+
+
+@pytest.mark.parametrize("height", [15, 16, 18, 24])
+async def test_8_on_a_low_screen_a_notice_of_two_lines_leaves_the_highlighted_task_its_line(
+    height: int, server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock, size=(60, height), production=True) as stage:
+        await stage.press("2")
+        begun = stage.highlighted()
+        assert isinstance(stage.app.screen, BaseScreen)
+        stage.app.screen.tell(Report("could not pause: " + "what the server says " * 4, ok=False))
+        await stage.settle()
+
+        assert "could not pause" in stage.text().partition(begun)[2]
 
 
 async def test_8_after_sizes_that_were_too_small_for_a_dialog_s_screen_the_keys_work_where_they_did(

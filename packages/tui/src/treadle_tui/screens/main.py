@@ -24,7 +24,7 @@ from treadle_tui.core.verbs.plan import Refusal, Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_queues, no_tasks
 from treadle_tui.core.views.pane import Pane
-from treadle_tui.core.views.queue_columns import Sight, queues_foot
+from treadle_tui.core.views.queue_columns import Sight, queues_foot, queues_height
 from treadle_tui.core.views.queue_columns import columns as queue_columns
 from treadle_tui.core.views.status_bar import span_words
 from treadle_tui.core.views.task_columns import ORDERS
@@ -144,7 +144,7 @@ class Main(BaseScreen):
         rows = self.ctx.model.queue_rows()
         if rows is not self._arranged or self._sort != self._arranged_by:
             self._arrange(rows)
-        self._queue_grid.styles.height = max(4, min(self._queues.rows.total or 4, self.size.height // 3) + 3)
+        self._queue_grid.styles.height = queues_height(self._queues.rows.total, self.size.height)
         self._queue_grid.rows_changed()
         self._follow_queue()
 

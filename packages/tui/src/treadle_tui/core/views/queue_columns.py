@@ -151,6 +151,18 @@ class Sight(NamedTuple):
     total: int
 
 
+FRAME = 3
+"""Lines of the pane that are no queue's."""
+
+BESIDE = 13
+"""Lines of a low screen that are no queue's: nine that always stand there, the mode's, a notice's two, and a task's."""
+
+
+def queues_height(queues: int, height: int) -> int:
+    """Return how high the pane is on a screen of so many lines: a third of it has queues, if a task keeps its line."""
+    return max(1, min(queues or 4, height // 3, height - BESIDE)) + FRAME
+
+
 def queues_foot(seen: Sight, keymap: Keymap, *, sort: str, charts: str) -> Spans:
     """Return how the pane is drawn, and which of its lines are seen where there are more than it has room for."""
     said = {"sort": f"sort: {sort}", "wide": "wide", "span": charts}
