@@ -1,7 +1,7 @@
 """The line that stands for every queue."""
 
 from tests.tui.mock import FrozenClock, MockServer
-from tests.tui.scene import ROTATE
+from tests.tui.scene import BILLING, ROTATE
 from tests.tui.stage import Stage, staged
 
 
@@ -22,6 +22,16 @@ async def test_9_a_filter_that_it_was_started_with_means_every_queue(server: Moc
         assert window_of(stage) == {"status": ["failed"]}
         assert "2 Tasks  all queues" in stage.text()
         assert "all queues" in cursor_line(stage)
+
+
+async def test_9_the_frame_names_the_queue_that_the_filter_does_and_not_the_highlighted_one(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("slash", *f"job:{BILLING}", "enter")
+
+        assert ROTATE in cursor_line(stage)
+        assert f"2 Tasks  {BILLING}  0 of 48" in stage.text()
 
 
 async def test_9_it_stands_first_in_every_order_and_adds_the_queues_up(server: MockServer, clock: FrozenClock) -> None:

@@ -178,23 +178,21 @@ class TaskList:
 
     def _everything(self) -> int | None:
         """Return how many tasks the queue has, where a filter leaves some out."""
-        job = self._model.queue_rows().get(self._query.job or "")
-        if job is None or not self._query.text or self._query.several_jobs:
+        job = self._model.queue_rows().get(self._query.filter.job or "")
+        if job is None or not self._query.text:
             return None
         return sum(self._model.counts.rows.get(job.name, job.job.counts).values())
 
     def title(self, first: int, *, ascii_only: bool) -> Spans:
         """Return the upper line: whose tasks, how many of all, how many are marked or came in above."""
-        query, spans = self._query, [Span("2 Tasks", "title")]
-        if query.job is not None or query.several_jobs:
-            name = "all queues" if query.several_jobs else query.job or ""
-            table = self._model.tasks
-            # Of another queue or filter nothing is known before the server has told of it; nor which queues there are.
-            is_known = table.known_at is not None or (query.want() is None and self._model.jobs.generation > 0)
-            count = total(self.rows.total, capped=table.total_is_capped) if is_known else UNKNOWN
-            of_all = "" if (everything := self._everything()) is None else f" of {everything:,}"
-            spans += [Span(f"  {clean(name, ascii_only=ascii_only)}", "bold"), Span(f"  {count}{of_all}", "dim")]
-        if self._model.tasks.is_partial:
+        query, table = self._query, self._model.tasks
+        name = clean(query.filter.job or "all queues", ascii_only=ascii_only)
+        # Of another queue or filter nothing is known before the server has told of it; nor which queues there are.
+        is_known = table.known_at is not None or (query.want() is None and self._model.jobs.generation > 0)
+        count = total(self.rows.total, capped=table.total_is_capped) if is_known else UNKNOWN
+        of_all = "" if (everything := self._everything()) is None else f" of {everything:,}"
+        spans = [Span("2 Tasks", "title"), Span(f"  {name}", "bold"), Span(f"  {count}{of_all}", "dim")]
+        if table.is_partial:
             spans.append(Span("   partial: not all were looked through", "warn"))
         if self.marks:
             spans.append(Span(f"   {len(self.marks):,} marked", "accent"))
