@@ -68,6 +68,13 @@ async def test_6_of_more_failed_tasks_than_are_changed_at_once_the_question_says
         assert "There are more" not in stage.text()
 
 
+async def test_6_where_every_task_was_done_nothing_is_said_of_others(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("2", "space", "space", "p", "R")
+
+        assert "What was done  2 tasks ─" in stage.text()
+
+
 async def test_6_each_task_of_an_action_is_looked_through(server: MockServer, clock: FrozenClock) -> None:
     gone = list(server.tasks)[1]
 

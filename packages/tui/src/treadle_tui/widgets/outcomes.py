@@ -38,8 +38,9 @@ class Outcomes(ModalScreen[None]):
         """Fill it."""
         left = sum(not outcome.ok for outcome in self._report.outcomes)
         done = len(self._report.outcomes) - left
+        not_done = f", not {left:,}" if left else ""
         self._reader.set_titles(
-            (Span("What was done", "title"), Span(f"  {counted(done, 'task')}, not {left:,}", "dim")),
+            (Span("What was done", "title"), Span(f"  {counted(done, 'task')}{not_done}", "dim")),
             key_words({"esc enter": "close"}),
         )
         self._reader.show(outcome_lines(self._report, self._glyphs))
