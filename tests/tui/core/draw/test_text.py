@@ -89,8 +89,13 @@ def test_a_name_that_is_cut_at_its_beginning_keeps_letters_and_their_marks_toget
     assert plain(fit((Span("日本語"), Span("x")), 4, keep_end=True)) == "…語x"
 
 
-def test_no_character_is_drawn_wider_by_some_terminals_than_by_others() -> None:
-    assert clean("⚠\ufe0f late") == "⚠ late"
+@pytest.mark.parametrize(
+    ("text", "drawn"),
+    [("⚠\ufe0f late", "⚠ late"), ("👩\u200d👩\u200d👧", "👩👩👧"), ("🏳\ufe0f\u200d🌈", "🏳🌈"), ("👍\U0001f3fd", "👍")],
+)
+def test_no_character_is_drawn_wider_by_some_terminals_than_by_others(text: str, drawn: str) -> None:
+    assert clean(text) == drawn
+    assert width([Span(drawn)]) == sum(width([Span(char)]) for char in drawn)
 
 
 def test_what_is_drawn_before_a_name_stays() -> None:

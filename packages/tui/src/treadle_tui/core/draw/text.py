@@ -4,6 +4,7 @@ Everything that came from outside goes through `clean` first, so no payload can 
 terminal's title, turn the reading direction round or pose as markup.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
@@ -43,13 +44,18 @@ MARKED = 8
 BLANKS = "\t\n\r"
 KEPT = f"{BLANKS}\u200c\u200d"
 
+_PICTURED = re.compile("[\ufe0f\u200d\U0001f3fb-\U0001f3ff]+")
+"""What chooses a picture, what joins some, and the tones of their skin."""
+
 
 def clean(text: str, *, limit: int = SHOWN, ascii_only: bool = False) -> str:
     """Return the first `limit` characters of `text` as `treadle.wire.shown.clean` does.
 
-    What asks for a coloured picture is left out: half of all terminals draw it two cells wide, and half in one.
+    What makes one picture of two, or asks for a coloured one, is left out: of what terminals draw then, each has a
+    width of its own, and the line would be longer than the screen is wide.
     """
-    return shown.clean(text, limit=limit, ascii_only=ascii_only).replace("\ufe0f", "")
+    cleaned = shown.clean(text, limit=limit, ascii_only=ascii_only)
+    return cleaned if cleaned.isascii() else _PICTURED.sub("", cleaned)
 
 
 def bare(text: str) -> str:
