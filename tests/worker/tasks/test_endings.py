@@ -25,6 +25,14 @@ def test_results_and_errors_become_reports_that_any_store_keeps() -> None:
     assert len(clean("x" * 3_000_000)) <= LONGEST_OUTPUT
 
 
+@pytest.mark.parametrize("length", [LONGEST_OUTPUT - 1, LONGEST_OUTPUT, 3 * LONGEST_OUTPUT])
+def test_an_error_is_as_long_as_the_server_takes_with_its_class_before_it(length: int) -> None:
+    error = endings.raised(ValueError("x" * length))["error"]
+
+    assert error.startswith("ValueError: x")
+    assert len(error) <= LONGEST_OUTPUT
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_coroutine_that_code_returns_is_told_by_what_to_write() -> None:
     """A decorator that is not async gives one of an async function; a warning said that it was never awaited."""

@@ -135,7 +135,7 @@ def said_by(error: BaseException) -> str:
 def named(error: BaseException) -> str:
     """Return an exception's class and its own words."""
     said = said_by(error)
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return clean(f"{type(error).__name__}: {said}") if said else type(error).__name__
 
 
 def _unplain(value: Any, name: str, error: BaseException) -> Fault:
