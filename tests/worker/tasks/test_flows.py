@@ -249,7 +249,7 @@ def test_f2_what_is_no_flow_is_refused_where_it_stands(why: str) -> None:
     with pytest.raises(InvalidArguments, match=re.escape(why)):
         WRONG[why](flow, flow.add(says, "a"))
 
-    assert repr(flow).endswith("of 1 tasks>")
+    assert repr(flow).endswith("of 1 task>")
 
 
 async def test_f2_encrypted_tasks_hand_on_what_the_server_does_not_read(server: Served, working: Any) -> None:

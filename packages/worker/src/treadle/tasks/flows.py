@@ -16,6 +16,7 @@ from treadle.ids import new_id, new_task_id
 from treadle.tasks.definition import Configured, Task
 from treadle.tasks.signature import StandIn
 from treadle.values import brief
+from treadle.wire.amounts import counted
 from treadle.wire.bulk import BulkResult
 from treadle.wire.fields import MOST_OF_REQUEST
 from treadle.wire.flows import MOST_DEPENDENCIES, FlowView
@@ -89,7 +90,7 @@ class Flow:
         self._client: Client | None = None
 
     def __repr__(self) -> str:
-        return f"<Flow {self.name or self.id} of {len(self._nodes)} tasks>"
+        return f"<Flow {self.name or self.id} of {counted(len(self._nodes), 'task')}>"
 
     @overload
     def add(self, task: "Part[R]", /) -> R: ...
