@@ -98,6 +98,10 @@ def test_no_character_is_drawn_wider_by_some_terminals_than_by_others(text: str,
     assert width([Span(drawn)]) == sum(width([Span(char)]) for char in drawn)
 
 
+def test_letters_that_are_joined_stay_so() -> None:
+    assert clean("ශ්\u200dරී") == "ශ්\u200dරී"
+
+
 def test_what_is_drawn_before_a_name_stays() -> None:
     assert plain(fit((Span("  └ "), Span("customer-17")), 9, keep_end=True, stem=1)) == "  └ …r-17"
     assert plain(fit((Span("  └ "), Span("customer-17")), 4, keep_end=True, stem=1)) == "…-17"

@@ -44,8 +44,8 @@ MARKED = 8
 BLANKS = "\t\n\r"
 KEPT = f"{BLANKS}\u200c\u200d"
 
-_PICTURED = re.compile("[\ufe0f\u200d\U0001f3fb-\U0001f3ff]+")
-"""What chooses a picture, what joins some, and the tones of their skin."""
+_PICTURED = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]+|\u200d(?=[\u2190-\u2bff\U0001f000-\U0001ffff])")
+"""What chooses a picture, the tones of its skin, and what joins some; letters are joined by the same, and stay so."""
 
 
 def clean(text: str, *, limit: int = SHOWN, ascii_only: bool = False) -> str:
