@@ -80,7 +80,19 @@ def test_each_later_pace_is_measured_over_fifty_milliseconds_and_counts_half() -
     second = (first + 50 / RECKONED) / 2
     assert slot.ahead == int(second * AHEAD)
     end(slot, 0, at=RECKONED * 3.1)
-    assert slot.ahead == int(second / 2 * AHEAD), "a worker that ends nothing is given half as much ahead each time"
+    left = second * 0.5**1.1
+    assert slot.ahead == int(left * AHEAD), "a worker that ends nothing is given half as much ahead each fifty ms"
+
+
+def test_who_was_quick_and_is_at_something_long_is_given_nothing_ahead_when_what_waited_is_handed_back() -> None:
+    slot = new_slot()
+    end(slot, 1, at=0.0)
+    end(slot, 400, at=RECKONED)
+    assert slot.ahead == MOST_AHEAD["sqlite"] * CONCURRENCY
+
+    end(slot, 15, at=RECKONED + 1.0)
+
+    assert slot.ahead == 0
 
 
 def give(slot: WorkerSlot, seqs: range, at: float) -> list[Task]:
@@ -105,7 +117,8 @@ def test_the_pace_of_who_had_nothing_is_measured_from_what_it_is_given() -> None
     assert slot.ahead == int(50 / 0.025 * AHEAD), "with its first ends"
 
     end_all(slot, give(slot, range(50), at=64.0), at=64.0625)
-    pace = (50 / 0.025 + 50 / 0.0625) / 2
+    before = 0.5 ** (0.0625 / RECKONED)
+    pace = before * 50 / 0.025 + (1 - before) * 50 / 0.0625
     assert slot.ahead == int(pace * AHEAD), "and a minute without work does not make it slow"
 
 

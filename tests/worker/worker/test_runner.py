@@ -1,4 +1,4 @@
-"""When the code of a target begins: at once, where enough of its lease is known to be left (G5)."""
+"""When code begins: a target's at once, where enough of its lease is left (G5); what waits too long, elsewhere."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -16,6 +16,7 @@ from treadle.clock import monotonic
 from treadle.ids import RunKey
 from treadle.transport.http import HttpChannel
 from treadle.transport.session import Session
+from treadle.worker import runner
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Leases
 from treadle.worker.link import HttpLink, Poll
@@ -55,13 +56,16 @@ class Scene:
     begun: asyncio.Event
     asked: asyncio.Event
     """Set when both a start and a renewal were sent."""
+    returned: list[str]
+    """The tasks that were handed back."""
     told_first: list[str] = field(default_factory=list)
     """What had been sent when the code began."""
 
 
 @asynccontextmanager
-async def staged() -> AsyncIterator[Scene]:
+async def staged(*, hoards: bool = False) -> AsyncIterator[Scene]:
     told: list[str] = []
+    returned: list[str] = []
     speaks, begun, asked = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     def tell(*kinds: str) -> None:
@@ -96,12 +100,13 @@ async def staged() -> AsyncIterator[Scene]:
             leases,
             group,
             concurrency=1,
-            give_back=lambda _: None,
+            hoards=hoards,
+            give_back=lambda refs: returned.extend(ref["task_id"] for ref in refs),
             uploader=Uploader((), None),
             credentials=Credentials(beat, reporter.online, ()),
             step_link=NoSteps(),
         )
-        scene = Scene(runner, leases, speaks, told, begun, asked)
+        scene = Scene(runner, leases, speaks, told, begun, asked, returned)
         sending = group.create_task(reporter.run())
         yield scene
         speaks.set()
@@ -150,6 +155,63 @@ async def test_g5_code_begins_at_once_as_long_as_half_of_a_renewal_is_left() -> 
         await scene.begun.wait()
 
     assert "beat" not in scene.told
+
+
+def claims(*names: str) -> list[dict[str, Any]]:
+    return [{**CLAIM, "id": name, "target": None} for name in names]
+
+
+async def test_what_waits_behind_something_long_is_handed_back_for_others_to_do() -> None:
+    async with staged() as scene, asyncio.timeout(20):
+        scene.runner.take(claims("long", "next", "last"), monotonic())
+        await scene.begun.wait()
+        assert scene.returned == [], "it may be short"
+
+        await until(lambda: scene.returned)
+
+        assert scene.returned == ["next", "last"]
+        assert {held.key[0] for held in scene.leases.held.values()} == {"long"}
+
+
+async def test_what_waits_is_looked_at_anew_when_one_of_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So much is claimed ahead as is done in a moment: it is no sign of anything that some still waits then."""
+    monkeypatch.setattr(runner, "OVERFLOW", 0.0)
+    looked: list[str] = []
+    look = Runner._look
+
+    def ended_first(self: Runner, first: Held) -> None:
+        looked.append(first.key[0])
+        if first.key[0] == "next":
+            [long] = [held for held in self.running if held.key[0] == "long"]
+            self._waiting.popleft()
+            self._begin(first)
+            assert long in self.running
+        look(self, first)
+
+    monkeypatch.setattr(Runner, "_look", ended_first)
+    async with staged() as scene, asyncio.timeout(20):
+        scene.runner.take(claims("long", "next", "last"), monotonic())
+        await until(lambda: scene.returned, pause=0)
+
+    assert (looked, scene.returned) == (["next", "last"], ["last"])
+
+
+async def test_what_somebody_wants_to_wait_here_waits_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "OVERFLOW", 0.0)
+    looked: list[str] = []
+    look = Runner._look
+
+    def counted(self: Runner, first: Held) -> None:
+        looked.append(first.key[0])
+        look(self, first)
+
+    monkeypatch.setattr(Runner, "_look", counted)
+    async with staged(hoards=True) as scene, asyncio.timeout(20):
+        scene.runner.take(claims("long", "next"), monotonic())
+        await until(lambda: len(looked) == 3, pause=0)
+
+        assert scene.returned == []
+        assert {held.key[0] for held in scene.leases.held.values()} == {"long", "next"}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from treadle.worker.uploads import Uploader
 log: logging.Logger = logging.getLogger("treadle.worker")
 
 OVERFLOW = 1.0
-"""Seconds that a claim waits for a slot that a runaway thread still holds; then it is handed back."""
+"""Seconds in which none of the claims that wait here begins; then they are handed back, and others may have room."""
 
 GiveBack = Callable[[list[dict[str, Any]]], object]
 
@@ -47,6 +47,7 @@ class Runner:
         group: asyncio.TaskGroup,
         *,
         concurrency: int,
+        hoards: bool = False,
         give_back: GiveBack,
         uploader: Uploader,
         credentials: Credentials,
@@ -61,6 +62,8 @@ class Runner:
         self._leases = leases
         self._group = group
         self._concurrency = concurrency
+        self._hoards = hoards
+        """Whether somebody has said how much is to wait here: then it does, behind whatever runs."""
         self._give_back = give_back
         self._sealing = sealing or RunSealing(Sealer(None), leases.held)
         self._credentials = credentials
@@ -77,6 +80,8 @@ class Runner:
             steps=StepKeeper(step_link, reporter, self._sealing),
         )
         self._waiting: deque[Held] = deque()
+        self._looks = False
+        """Whether what waits is to be looked at."""
         self._running: dict[Held, asyncio.Task[None]] = {}
         self.freed: asyncio.Event = asyncio.Event()
         """Set whenever a run's end made room."""
@@ -110,10 +115,9 @@ class Runner:
             if self._waiting or self._used + held.weight > self._concurrency:
                 self._waiting.append(held)
                 held.stop_code = partial(self._stop_waiting, held)
-                if self._caller.stuck:
-                    asyncio.get_running_loop().call_later(OVERFLOW, self._overflow, held)
             else:
                 self._begin(held)
+        self._look_later()
 
     def start_waiting(self) -> None:
         """Begin what waits and fits; not in a drain, nor without the server, which gives unstarted claims to others."""
@@ -163,11 +167,19 @@ class Runner:
         self._waiting.remove(held)
         self._caller.report(held, stopped(held, None, None))
 
-    def _overflow(self, held: Held) -> None:
-        if held in self._waiting:
-            self._waiting.remove(held)
-            self._leases.drop(held)
-            self._give_back([held.ref])
+    def _look_later(self) -> None:
+        """Look in a while whether what waits now has moved on."""
+        if self._waiting and not self._looks:
+            self._looks = True
+            asyncio.get_running_loop().call_later(OVERFLOW, self._look, self._waiting[0])
+
+    def _look(self, first: Held) -> None:
+        """Hand back what waits where the `first` still does: what runs takes longer than what ran before it."""
+        self._looks = False
+        is_stuck = self._waiting and self._waiting[0] is first and (self._caller.stuck or not self._hoards)
+        if is_stuck and self._reporter.online.is_set():
+            self.return_waiting()
+        self._look_later()
 
     def _begin(self, held: Held) -> None:
         self._used += held.weight

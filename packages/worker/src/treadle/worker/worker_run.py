@@ -172,6 +172,7 @@ class WorkerRun:
             self._leases,
             self._group,
             concurrency=config.concurrency,
+            hoards=config.prefetch is not None,
             give_back=lambda refs: self._spawn(self._connector.give_back(refs)),
             uploader=self._uploader,
             credentials=Credentials(self._connector.reclaim, self._reporter.online, config.urls),

@@ -124,7 +124,9 @@ class WorkerSlot:
         if passed < (FIRST_RECKONED if is_early else RECKONED):
             return
         pace = self._ended / passed
-        self._rate = pace if self._rate is None else (self._rate + pace) / 2
+        # What was before counts half after `RECKONED`: who was quick and has been at something long has no pace left.
+        before = 0.5 ** (passed / RECKONED)
+        self._rate = pace if self._rate is None else before * self._rate + (1 - before) * pace
         self._ended, self._since = 0, at
         self.ahead = 0 if self.min_concurrency else min(int(self._rate * AHEAD), self.most_ahead * self.concurrency)
 
