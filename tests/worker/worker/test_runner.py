@@ -173,39 +173,32 @@ async def test_what_waits_behind_something_long_is_handed_back_for_others_to_do(
         assert {held.key[0] for held in scene.leases.held.values()} == {"long"}
 
 
-async def test_what_waits_is_looked_at_anew_when_one_of_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So much is claimed ahead as is done in a moment: it is no sign of anything that some still waits then."""
-    monkeypatch.setattr(runner, "OVERFLOW", 0.0)
-    looked: list[str] = []
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The first of what waited, at each look at it; there is one after the other."""
+    found: list[str] = []
     look = Runner._look
 
-    def ended_first(self: Runner, first: Held) -> None:
-        looked.append(first.key[0])
-        if first.key[0] == "next":
-            [long] = [held for held in self.running if held.key[0] == "long"]
-            self._waiting.popleft()
-            self._begin(first)
-            assert long in self.running
+    def noted(self: Runner, first: Held) -> None:
+        found.append(first.key[0])
         look(self, first)
 
-    monkeypatch.setattr(Runner, "_look", ended_first)
+    monkeypatch.setattr(runner, "OVERFLOW", 0.0)
+    monkeypatch.setattr(Runner, "_look", noted)
+    return found
+
+
+async def test_what_waits_is_looked_at_anew_when_one_of_it_has_begun(looked: list[str]) -> None:
+    """So much is claimed ahead as is done in a moment: it is no sign of anything that some still waits then."""
     async with staged() as scene, asyncio.timeout(20):
         scene.runner.take(claims("long", "next", "last"), monotonic())
+        scene.runner._begin(scene.runner._waiting.popleft())
         await until(lambda: scene.returned, pause=0)
 
     assert (looked, scene.returned) == (["next", "last"], ["last"])
 
 
-async def test_what_somebody_wants_to_wait_here_waits_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "OVERFLOW", 0.0)
-    looked: list[str] = []
-    look = Runner._look
-
-    def counted(self: Runner, first: Held) -> None:
-        looked.append(first.key[0])
-        look(self, first)
-
-    monkeypatch.setattr(Runner, "_look", counted)
+async def test_what_somebody_wants_to_wait_here_waits_however_long_it_takes(looked: list[str]) -> None:
     async with staged(hoards=True) as scene, asyncio.timeout(20):
         scene.runner.take(claims("long", "next"), monotonic())
         await until(lambda: len(looked) == 3, pause=0)
