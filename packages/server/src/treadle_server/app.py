@@ -42,7 +42,7 @@ from treadle_server.services.recent import Recent
 from treadle_server.services.relay.relay import Relay
 from treadle_server.services.retention import Retention
 from treadle_server.services.traces import tell_waits
-from treadle_server.settings import Settings
+from treadle_server.settings import DATA_DIR, Settings
 from treadle_server.store.read import failures as read_failures
 from treadle_server.store.sqlite.lock import hold_lock
 from treadle_server.store.store import SqlStore
@@ -174,7 +174,7 @@ def create_app(
     elif settings.internal:
         internal = executing.load(settings.internal)
     # Before the store makes it: tasks are nobody else's to read.
-    make_directory(settings.data_dir, name="the data directory", setting="--data-dir or TREADLE_DATA_DIR")
+    make_directory(settings.data_dir, name="the data directory", setting=DATA_DIR)
     parts = _Parts(settings, clock, internal)
 
     @asynccontextmanager

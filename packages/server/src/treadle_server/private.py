@@ -74,6 +74,43 @@ def check_writable(path: Path, *, name: str, setting: str, sides: Iterable[str] 
             )
 
 
+def read_file(path: Path, *, name: str, setting: str) -> str | None:
+    """Return what stands in the file, without the blanks around it; None when there is none.
+
+    What is no text has signs in it that say so. Raises `ValidationFailed` when it can't be read.
+    """
+    try:
+        return path.read_text(errors="replace").strip()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ValidationFailed(
+            f"{name} {path} can't be read ({error.strerror or error}): remove it, or choose another with {setting}"
+        ) from None
+
+
+def write_file(path: Path, text: str, *, name: str, setting: str) -> None:
+    """Put the file there in one step, readable by this user alone from the first moment on.
+
+    Raises `ValidationFailed` when it can't be written; then it is as it was before.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        draft.unlink(missing_ok=True)
+        try:
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE), "w") as file:
+                file.write(text)
+            draft.replace(path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ValidationFailed(
+            f"{name} {path} can't be written ({error.strerror or error}): see to it that it can, or choose another with"
+            f" {setting}"
+        ) from None
+
+
 def close_to_others(path: Path) -> None:
     """Take from group and others what they may do with a file of this user."""
     mode = stat.S_IMODE(path.stat().st_mode)

@@ -16,6 +16,8 @@ from treadle.wire.status import Status
 from treadle_server.domain.jobs import OnRestart
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+DATA_DIR = "--data-dir or TREADLE_DATA_DIR"
+"""Where another data directory is chosen."""
 """The only hosts on which `auth=none` is allowed."""
 
 DAY = 86_400.0

@@ -2,14 +2,12 @@
 
 import asyncio
 import contextlib
-import os
 import secrets
 import socket
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import orjson
@@ -26,7 +24,8 @@ from treadle_server.access.scopes import EVERYTHING, check_new
 from treadle_server.clock import Clock
 from treadle_server.domain.instants import instant
 from treadle_server.errors import Forbidden, StoreUnavailable, TooManyRequests, Unauthorized, ValidationFailed
-from treadle_server.settings import LOOPBACK, Settings
+from treadle_server.private import read_file, write_file
+from treadle_server.settings import DATA_DIR, LOOPBACK, Settings
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tokens
 
@@ -55,6 +54,11 @@ def digest_of(token: str) -> bytes:
     return sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
+def new_token() -> str:
+    """Return a token that nobody has."""
+    return f"tdl_{secrets.token_urlsafe(32)}"
+
+
 class Access:
     """Knows whose a token is and what it may do; what it has read it keeps in memory until it is revoked or too old."""
 
@@ -69,14 +73,18 @@ class Access:
         """Set, and replaced by a new one, whenever a token is revoked."""
 
     async def prepare(self) -> None:
-        """See to it that there is a key for credentials, and that the data directory holds a superuser's token."""
+        """See to it that there is a key for credentials, and that the data directory holds a superuser's token.
+
+        Raises `StoreUnavailable`, and `ValidationFailed` when the token's file can't be read or written.
+        """
         await self.credentials.keys.prepare()
-        path = self._settings.token_file
-        if self._settings.auth == "none" or await self._is_superuser(_read(path)):
+        path, told = self._settings.token_file, {"name": "the token's file", "setting": DATA_DIR}
+        if self._settings.auth == "none" or await self._is_superuser(read_file(path, **told)):
             return
-        name = f"local-{socket.gethostname()}"[:64]
-        _, token = await self.issue(name, user="admin", superuser=True)
-        _write(path, token)
+        token = new_token()
+        # Before the store knows it: a start that can't write it would leave a superuser's token that nobody has.
+        write_file(path, f"{token}\n", **told)
+        await self.issue(token, f"local-{socket.gethostname()}"[:64], user="admin", superuser=True)
 
     async def _is_superuser(self, token: str | None) -> bool:
         if not token:
@@ -180,28 +188,31 @@ class Access:
         if scopes and wanted.superuser:
             raise ValidationFailed("scopes: a superuser has all of them; leave them out, or leave out superuser")
         superuser = wanted.superuser or EVERYTHING in (scopes or ())
-        return await self.issue(
+        token = new_token()
+        row = await self.issue(
+            token,
             wanted.name,
             user=wanted.name,
             superuser=superuser,
             scopes=None if superuser else scopes,
             expires_at=expires_at,
         )
+        return row, token
 
     async def issue(
         self,
+        token: str,
         name: str,
         *,
         user: str,
         superuser: bool = False,
         scopes: tuple[str, ...] | None = None,
         expires_at: datetime | None = None,
-    ) -> tuple[Row[tuple[object, ...]], str]:
-        """Make a token of a user, with these scopes, and return its row and its secret; what is given is not checked.
+    ) -> Row[tuple[object, ...]]:
+        """Let a new token be a user's, with these scopes, and return its row; what is given is not checked.
 
         Raises `StoreUnavailable`.
         """
-        token = f"tdl_{secrets.token_urlsafe(32)}"
         values = {
             "id": str(uuid7()),
             "name": name,
@@ -214,8 +225,7 @@ class Access:
         }
         async with self._store.write() as tx:
             await tx.connection.execute(insert(tokens), values)
-            row = (await tx.connection.execute(select(tokens).where(tokens.c.id == values["id"]))).one()
-        return row, token
+            return (await tx.connection.execute(select(tokens).where(tokens.c.id == values["id"]))).one()
 
     async def page(self, *, limit: int, offset: int) -> tuple[list[Row[tuple[object, ...]]], int]:
         """Return up to `limit` rows of `tokens` behind the first `offset`, newest first, and their total."""
@@ -286,21 +296,3 @@ def _host_name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
-
-
-def _read(path: Path) -> str | None:
-    try:
-        # What is no text is no token either, and is replaced as any other that is none.
-        return path.read_text(errors="replace").strip()
-    except FileNotFoundError:
-        return None
-
-
-def _write(path: Path, token: str) -> None:
-    """Write the file in one step, readable by its owner alone from the first moment on."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(token + "\n")
-    draft.replace(path)

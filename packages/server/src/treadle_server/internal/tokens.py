@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from treadle.wire.names import INTERNAL
 from treadle_server.access.rights import WORKER_ID
+from treadle_server.access.tokens import new_token
 from treadle_server.operations.context import OperationContext
 
 MARGIN = timedelta(minutes=1)
@@ -27,8 +28,7 @@ class InternalToken:
         if self._fresh_until is None or now >= self._fresh_until:
             longest = timedelta(seconds=self._ctx.settings.internal_task_timeout_seconds)
             expires_at = now + 2 * longest + MARGIN
-            _, self._secret = await self._ctx.access.issue(
-                "executors", user=INTERNAL, scopes=SCOPES, expires_at=expires_at
-            )
-            self._fresh_until = now + longest
+            token = new_token()
+            await self._ctx.access.issue(token, "executors", user=INTERNAL, scopes=SCOPES, expires_at=expires_at)
+            self._secret, self._fresh_until = token, now + longest
         return self._secret

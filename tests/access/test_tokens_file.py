@@ -1,0 +1,58 @@
+"""The first token's file: what can't be written leaves no token behind, and is told (G10)."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from treadle_server.serving.server import NotStarted
+from treadle_server.testing import serve
+
+pytestmark = pytest.mark.anyio
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """A disk with room for what is there and for no other token."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", refuse)
+        yield
+
+
+async def test_a_start_that_cant_write_the_token_leaves_none_behind_and_says_what_to_do_g10(
+    database_url: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "data"
+    for _ in range(2):
+        with full_disk(), pytest.raises(NotStarted) as refused:
+            async with serve(database_url, data_dir=place):
+                pass
+        assert str(place / "token") in str(refused.value)
+        assert "No space left on device" in str(refused.value)
+        assert "TREADLE_DATA_DIR" in str(refused.value)
+        assert [path.name for path in place.iterdir() if path.name.startswith("token")] == []
+
+    async with (
+        serve(database_url, data_dir=place) as served,
+        httpx.AsyncClient(base_url=served.url, headers=served.headers) as client,
+    ):
+        page = (await client.get("/v1/tokens")).json()
+        assert [item["superuser"] for item in page["items"]] == [True]
+
+
+async def test_what_stands_where_the_token_is_to_be_and_is_no_file_is_told_g10(
+    database_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "data" / "token").mkdir(parents=True)
+
+    with pytest.raises(NotStarted, match=r"token can't be read \(Is a directory\): remove it, or choose another"):
+        async with serve(database_url, data_dir=tmp_path / "data"):
+            pass
