@@ -10,15 +10,19 @@ from pydantic import BeforeValidator
 def user_path(path: Any) -> Path:
     """Return a path whose beginning `~` is the user's home, where there is one; no shell replaced it in a file.
 
+    Where `HOME` is empty there is none: `~/tasks` would be `/tasks`.
+
     Raises `ValueError` for what no file can be called.
     """
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"{path!r} is no path: write it as a text")  # noqa: TRY004 - a validator's error
     if not os.fspath(path):
         raise ValueError("the path is empty, which would be the directory that a program happens to be started in")
-    expanded = os.path.expanduser(os.fspath(path))  # noqa: PTH111 - `Path.expanduser` raises without a home
-    check_name(expanded)
-    return Path(expanded)
+    text = os.fspath(path)
+    if Path(text).parts[:1] != ("~",) or os.environ.get("HOME") != "":
+        text = os.path.expanduser(text)  # noqa: PTH111 - `Path.expanduser` raises without a home
+    check_name(text)
+    return Path(text)
 
 
 def check_name(text: str) -> None:
@@ -36,8 +40,11 @@ UserPath = Annotated[Path, BeforeValidator(user_path)]
 
 
 def default_data_dir() -> Path:
-    """Return `$XDG_DATA_HOME/treadle`, which is `~/.local/share/treadle` unless that is set.
+    """Return `$XDG_DATA_HOME/treadle`, which is `~/.local/share/treadle` unless that is set to a path from the root on.
 
-    A user who is in no list has no home, as in many a container: `~` stays what it is then.
+    A relative one would be another place in each directory. A user who is in no list has no home, as in many a
+    container: `~` stays what it is then.
     """
-    return user_path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "treadle"
+    usual = "~/.local/share"
+    given = user_path(os.environ.get("XDG_DATA_HOME") or usual)
+    return (given if given.is_absolute() else user_path(usual)) / "treadle"
