@@ -5,6 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import make_url
+
+from treadle_server.settings import sqlite_url
+from treadle_server.store.sqlite.lock import hold_lock
 
 _BATCHES = """
 import resource, sys
@@ -48,3 +52,14 @@ def test_a_server_that_may_open_too_few_files_says_so_in_a_sentence(files: int, 
     assert done.stderr.startswith(f"Error: this process may open {files} files, and a server needs 64 at least: ")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "data").exists()
+
+
+def test_a_server_that_can_not_start_says_why_and_nothing_else(tmp_path: Path) -> None:
+    """Beside the reason stood that the application's startup had failed, and in a log of JSON that alone."""
+    command = ["treadle", "server", "--port", "0", "--data-dir", str(tmp_path)]
+    with hold_lock(make_url(sqlite_url(tmp_path / "treadle.db"))):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: another server uses ")
+    assert done.stderr.count("\n") == 1

@@ -141,6 +141,12 @@ def begin(style: Style = "console") -> None:
     logging.basicConfig(level=logging.INFO, handlers=[Folding(target)])
     for chatty in ("alembic", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(_says_more)
+
+
+def _says_more(record: logging.LogRecord) -> bool:
+    """Whether the line is not uvicorn's word for a start that failed: the command says it, with the reason."""
+    return record.msg != "Application startup failed. Exiting."
 
 
 @contextmanager
