@@ -20,33 +20,19 @@ def _settings(**options: Any) -> Any:
     """
     from pydantic import ValidationError
 
-    from treadle_server.settings import Settings
+    from treadle_server.settings import Settings, wrong
 
     if empty := [_option(name) for name, value in options.items() if value == ""]:
         raise click.UsageError(f"{', '.join(empty)}: it is empty: give one, or leave it out")
     try:
         return Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        raise click.UsageError("; ".join(_problem(item, options) for item in error.errors())) from None
+        given = {name: _option(name) for name, value in options.items() if value is not None}
+        raise click.UsageError(wrong(error, given)) from None
 
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _problem(item: Any, options: dict[str, Any]) -> str:
-    """Return what is wrong with a setting: its option or variable and the value, unless its own check names them."""
-    from treadle.wire.reasons import reason
-
-    text = reason(item)
-    if not item["loc"]:
-        return text
-    name = "_".join(map(str, item["loc"]))
-    is_option = options.get(name) is not None
-    place = _option(name) if is_option else f"TREADLE_{name.upper()}"
-    if item["type"] == "value_error":
-        return f"{place}: {text}"
-    return f"{place}: {text}, not {item['input']!r}"
 
 
 _database = click.option(

@@ -1,24 +1,27 @@
 """The server's settings: one class, read from the environment (`TREADLE_*`)."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES, TEN_YEARS
 from treadle.wire.log_lines import Style
 from treadle.wire.paths import UserPath, check_name, default_data_dir
+from treadle.wire.reasons import reason
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import OnRestart
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+"""The only hosts on which `auth=none` is allowed."""
+
 DATA_DIR = "--data-dir or TREADLE_DATA_DIR"
 """Where another data directory is chosen."""
-"""The only hosts on which `auth=none` is allowed."""
 
 DAY = 86_400.0
 """Seconds."""
@@ -281,3 +284,22 @@ class Settings(BaseSettings):
     def token_file(self) -> Path:
         """Return where the superuser's token is written at the first start."""
         return self.data_dir / "token"
+
+
+def wrong(error: ValidationError, options: Mapping[str, str] | None = None) -> str:
+    """Return what is wrong with settings: the variable and the value of each, unless its own check names them.
+
+    Those of `options` have the option instead by which they were given.
+    """
+    return "; ".join(_problem(item, options or {}) for item in error.errors())
+
+
+def _problem(item: Mapping[str, Any], options: Mapping[str, str]) -> str:
+    text = reason(item)
+    if not item["loc"]:
+        return text
+    name = "_".join(map(str, item["loc"]))
+    place = options.get(name, f"TREADLE_{name.upper()}")
+    if item["type"] == "value_error":
+        return f"{place}: {text}"
+    return f"{place}: {text}, not {item['input']!r}"

@@ -5,10 +5,9 @@ from functools import partial
 from pydantic import ValidationError
 
 from treadle.wire.findings import Check, Finding, Seen
-from treadle.wire.reasons import reason
 from treadle_server.checkup import database, descriptors, disk, files
 from treadle_server.errors import ValidationFailed
-from treadle_server.settings import Settings
+from treadle_server.settings import Settings, wrong
 from treadle_server.store.urls import parse_url
 
 
@@ -17,8 +16,7 @@ def checks() -> list[Check]:
     try:
         settings = Settings()
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {reason(one)}" for one in error.errors())
-        return [Check("machine", partial(_wrong, wrong))]
+        return [Check("machine", partial(_wrong, wrong(error)))]
     places, of_artifacts = {"the data directory": settings.data_dir}, settings.artifacts_directory
     if of_artifacts is not None and disk.is_elsewhere(of_artifacts, settings.data_dir):
         places["the directory of artifacts"] = of_artifacts
