@@ -62,6 +62,19 @@ def test_a_disk_that_is_as_good_as_full_is_not_told_to_be_emptied_by_what_writes
     assert advice.startswith("make room: to remove tasks needs some as well")
 
 
+def test_a_full_disk_of_artifacts_refuses_uploads_and_is_emptied_by_removing_tasks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was said to refuse submits, and that to remove tasks takes room there."""
+    monkeypatch.setattr(os, "statvfs", lambda _: statvfs(free=0))
+
+    [finding] = disk.look(disk.OF_ARTIFACTS, Path("/"))
+
+    assert isinstance(finding, Finding)
+    assert (finding.grade, "uploads are answered 503" in finding.detail) == ("fail", True)
+    assert "treadle prune" in finding.advice
+
+
 def test_a_directory_in_which_nothing_can_be_written_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # As the system answers for a disk that has failed, which it takes for writing still by its flags.
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path or not mode & os.W_OK)

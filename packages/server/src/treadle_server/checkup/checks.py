@@ -19,7 +19,7 @@ def checks() -> list[Check]:
         return [Check("machine", partial(_wrong, wrong(error)))]
     places, of_artifacts = {"the data directory": settings.data_dir}, settings.artifacts_directory
     if of_artifacts is not None and disk.is_elsewhere(of_artifacts, settings.data_dir):
-        places["the directory of artifacts"] = of_artifacts
+        places[disk.OF_ARTIFACTS] = of_artifacts
     return [
         *(Check("disk", partial(disk.look, name, place)) for name, place in places.items()),
         Check("files", partial(files.look, settings)),

@@ -19,8 +19,13 @@ FEW_FILES = 1000
 READ_ONLY = getattr(os, "ST_RDONLY", 1)
 
 
+OF_ARTIFACTS = "the directory of artifacts"
+
+
 def look(name: str, path: Path) -> Seen:
     """Look at the disk on which `path` is, or the nearest directory above it that there is.
+
+    On that of artifacts alone stands no database: submits go on, and what is removed leaves room.
 
     Raises `OSError` when it can't be looked at.
     """
@@ -38,8 +43,9 @@ def look(name: str, path: Path) -> Seen:
         return [Finding("disk", "fail", f"nothing can be written to {name} {place}",
                         "look at its permissions, and at the kernel's log (dmesg): it may have failed")]  # fmt: skip
     if free < TOO_LITTLE:
-        return [Finding("disk", "fail", f"{told}: that is too little; submits are answered 503 when it is full",
-                        _ROOM_NOW)]  # fmt: skip
+        refused, advice = ("uploads", _ROOM) if name == OF_ARTIFACTS else ("submits", _ROOM_NOW)
+        return [Finding("disk", "fail", f"{told}: that is too little; {refused} are answered 503 when it is full",
+                        advice)]  # fmt: skip
     if found.f_files and found.f_favail < FEW_FILES:
         means = f"only {found.f_favail} files" if found.f_favail else "no file"
         return [Finding("disk", "warn" if found.f_favail else "fail",
