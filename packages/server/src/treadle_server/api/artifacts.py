@@ -260,8 +260,10 @@ async def _streamed(call: Call, artifact: Artifact, etag: str) -> Response:
     try:
         pieces = await call.ctx.artifacts.objects.get(artifact.location, start=span.start, end=span.end)
     except FileNotFoundError:
+        is_own = not call.ctx.settings.artifacts and call.ctx.engine.store.is_shared
+        elsewhere = "; or another server has it, and all of them need one TREADLE_ARTIFACTS" if is_own else ""
         raise ArtifactNotFound(
-            f"the object of artifact {artifact.name!r} is gone from the store, or cut short"
+            f"the object of artifact {artifact.name!r} is gone from the store, or cut short{elsewhere}"
         ) from None
     return StreamingResponse(pieces, span.status, headers)
 
