@@ -71,6 +71,8 @@ def refused(directory: Path, *words: str, **environment: str) -> str:
             "names no file, in which SQLite's database has to stand: write sqlite:///path",
         ),
         ("sqlite://x.db", "'sqlite://x.db' names no file"),
+        ("sqlite:////nowhere/what?/x.db", "behind a ?, and where one stands in the path it is written %3F"),
+        ("sqlite:////nowhere/x.db?mode=ro", "nothing counts behind a ?"),
     ],
 )
 def test_a_database_that_is_none(tmp_path: Path, command: str, url: str, word: str) -> None:

@@ -20,7 +20,7 @@ def parse_url(text: str) -> URL:
     Accepts `sqlite:///path`, `postgresql://…`, and both with `+aiosqlite` or `+asyncpg`. PostgreSQL may have several
     hosts, as libpq's URLs: `postgresql://me@first:5432,second:5432/tasks?target_session_attrs=read-write`.
     Raises `ValidationFailed` for any other database, for what is no URL, for SQLite that is no file, or where something
-    else stands, and for PostgreSQL when its driver is missing.
+    else stands, or with parameters, and for PostgreSQL when its driver is missing.
     """
     try:
         check_name(unquote(text))
@@ -36,6 +36,11 @@ def parse_url(text: str) -> URL:
         raise ValidationFailed(
             f"{_masked(text)!r} names no file, in which SQLite's database has to stand: write sqlite:///path, or sqlite:////path"
             " where it begins at the root of the file system"
+        )
+    if backend == "sqlite" and "?" in text:
+        # SQLAlchemy leaves out what is no parameter: of a path the rest, and another file was the database.
+        raise ValidationFailed(
+            f"{_masked(text)!r}: nothing counts behind a ?, and where one stands in the path it is written %3F"
         )
     if backend == "sqlite" and (kind := _other_than_a_file(url.database or "")):
         # Its permissions would be taken from everybody else, as the database's are: who named /tmp closed that.
