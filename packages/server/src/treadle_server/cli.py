@@ -20,7 +20,7 @@ def _settings(**options: Any) -> Any:
     """
     from pydantic import ValidationError
 
-    from treadle_server.settings import Settings, wrong
+    from treadle_server.settings import Settings, problems_in
 
     if empty := [_option(name) for name, value in options.items() if value == ""]:
         raise click.UsageError(f"{', '.join(empty)}: it is empty: give one, or leave it out")
@@ -28,7 +28,7 @@ def _settings(**options: Any) -> Any:
         return Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         given = {name: _option(name) for name, value in options.items() if value is not None}
-        raise click.UsageError(wrong(error, given)) from None
+        raise click.UsageError(problems_in(error, given)) from None
 
 
 def _option(name: str) -> str:

@@ -286,7 +286,7 @@ class Settings(BaseSettings):
         return self.data_dir / "token"
 
 
-def wrong(error: ValidationError, options: Mapping[str, str] | None = None) -> str:
+def problems_in(error: ValidationError, options: Mapping[str, str] | None = None) -> str:
     """Return what is wrong with settings: the variable and the value of each, unless its own check names them.
 
     Those of `options` have the option instead by which they were given.

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from treadle.wire.findings import Check, Finding, Seen
 from treadle_server.checkup import database, descriptors, disk, files
 from treadle_server.errors import ValidationFailed
-from treadle_server.settings import Settings, wrong
+from treadle_server.settings import Settings, problems_in
 from treadle_server.store.urls import parse_url
 
 
@@ -16,7 +16,7 @@ def checks() -> list[Check]:
     try:
         settings = Settings()
     except ValidationError as error:
-        return [Check("machine", partial(_wrong, wrong(error)))]
+        return [Check("machine", partial(_wrong, problems_in(error)))]
     places, of_artifacts = {"the data directory": settings.data_dir}, settings.artifacts_directory
     if of_artifacts is not None and disk.is_elsewhere(of_artifacts, settings.data_dir):
         places[disk.OF_ARTIFACTS] = of_artifacts
