@@ -7,9 +7,10 @@ all others too, as asyncio sees it: Django refuses their queries then, and `asyn
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, Protocol, TypeVar
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -30,6 +31,29 @@ def start(target: Callable[[], object], *, name: str) -> Running:
     thread = threading.Thread(target=target, name=name, daemon=True)
     thread.start()
     return thread
+
+
+class Pool(ThreadPoolExecutor):
+    """What an event loop has names resolved in, after the main thread has ended too.
+
+    Other threads may run on then, and the functions of `atexit` are called, but Python's own pools take nothing more.
+    """
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Have it called in a thread of the pool, or else in one of its own."""
+        try:
+            return super().submit(fn, *args, **kwargs)
+        except RuntimeError:
+            future: Future[R] = Future()
+            start(lambda: _settle(future, lambda: fn(*args, **kwargs)), name="treadle-client-work")
+            return future
+
+
+def _settle(future: Future[R], call: Callable[[], R]) -> None:
+    try:
+        future.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - handed to who waits for the outcome
+        future.set_exception(error)
 
 
 def outcome(future: Future[R]) -> R:

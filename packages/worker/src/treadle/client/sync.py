@@ -84,6 +84,7 @@ class _Loop:
 
     async def _main(self, opened: Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
+        self._loop.set_default_executor(system_threads.Pool())
         self._closing = asyncio.Event()
         try:
             await self._client.open()
