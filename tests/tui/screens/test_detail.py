@@ -277,3 +277,15 @@ async def test_the_trace_is_an_osc_8_link_on_the_terminal(server: MockServer, cl
         [written] = [strip.render(stage.app.console) for strip in strips if trace in strip.text]
 
     assert f";https://traces.example/{trace}\x1b\\" in written
+
+
+async def test_a_log_of_as_many_lines_as_are_sent_says_that_there_may_be_more(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    key = only(server, storied_task(server))
+    server.logs[key] = [{**server.logs[key][0], "message": f"line {number}"} for number in range(1_000)]
+
+    async with staged(server, clock) as stage:
+        await opened(stage)
+
+        assert "[Logs 1,000+]" in stage.text()

@@ -69,3 +69,12 @@ def test_what_an_empty_sheet_or_list_advises_to_call_is_there(module: ModuleType
 
     assert advised != []
     assert [name for name in advised if not inspect.isfunction(getattr(Context, name, None))] == []
+
+
+def test_the_events_say_how_many_steps_were_not_sent() -> None:
+    event = {"at": NOON, "kind": "step", "run_id": 0, "status": "call", "step": "plan"}
+    detail = TaskDetail.model_validate({"id": "x", "task": task(1, steps=302), "events": [event]})
+
+    sheet = Sheets(UNICODE).write(detail)["events"]
+
+    assert "".join(span.text for span in sheet[0]) == " 301 earlier steps not shown"

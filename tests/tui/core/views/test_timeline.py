@@ -96,3 +96,14 @@ def test_f4_steps_are_told_where_they_were_kept_and_a_message_where_it_came() ->
         "◷ asleep",
         "└ now",
     ]
+
+
+def test_steps_that_were_not_sent_are_counted_before_the_first_that_was() -> None:
+    told = rail(
+        task(1, age=60, status="scheduled", reason="suspended", scheduled_at=at(-9), steps=302),
+        suspended(0, claimed=60, ended=50),
+        suspended(1, claimed=20, ended=10),
+        events=[step("plan", "call", 1, 12), step("rest", "receive", 1, 10)],
+    )
+
+    assert told[7:10] == ["11:59:48 … 300 earlier steps not shown", "11:59:48 → plan", "11:59:50 → waits for rest"]

@@ -1,15 +1,18 @@
 """One task: its state, its life and artifacts as a rail, its error, payload, result, checkpoint, logs and events."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import ContentSwitcher
 
+from treadle.wire.runs import LINES_AT_ONCE
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
 from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.format import total
 from treadle_tui.core.draw.text import Span, clean
 from treadle_tui.core.draw.wrapping import shortened, wrapped
 from treadle_tui.core.live.subscriptions import Want
@@ -183,10 +186,10 @@ class Detail(BaseScreen, MessageActions):
             "events": len(self.detail.events),
         }
         counts = {RUNS: len(self.detail.runs), "error": failed if failed > 1 else 0, "logs": len(self.detail.logs)}
-        tabs = [
-            Tab(name, name.capitalize(), f"{counts[name]:,}" if counts.get(name) else "", is_empty=not full[name])
-            for name in self._names
-        ]
+        # The server sends the last lines, and no word of how many there were before.
+        most = {"logs": LINES_AT_ONCE}
+        words = {name: total(count, capped=count >= most.get(name, inf)) for name, count in counts.items() if count}
+        tabs = [Tab(name, name.capitalize(), words.get(name, ""), is_empty=not full[name]) for name in self._names]
         self._tabs.show_tabs(tabs, self._active)
 
     # What the reader does.

@@ -34,6 +34,11 @@ class TaskDetail(Model):
     logs_left_out: int = 0
     """How many earlier lines were sent and not kept."""
 
+    @property
+    def steps_left_out(self) -> int:
+        """How many earlier steps the task keeps than are among its events: the server sends the last two hundred."""
+        return max(0, self.task.steps - sum(event.kind == "step" for event in self.events))
+
     @model_validator(mode="before")
     @classmethod
     def _keep_the_last_lines(cls, row: Any) -> Any:

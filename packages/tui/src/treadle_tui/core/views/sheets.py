@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from treadle.wire.amounts import counted
 from treadle.wire.runs import LogItem
 from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.tasks import RunItem, TaskEvent
@@ -34,6 +35,7 @@ class Sheets:
         task = detail.task
         told = (task.error, [(run.run_id, run.error, run.traceback, run.left_out) for run in detail.runs])
         logs = (detail.logs, detail.logs_left_out)
+        happened = (detail.events, detail.steps_left_out)
         return {
             "error": self._kept("error", told, lambda: self._errors(detail)),
             "payload": self._kept("payload", task.payload, lambda: self._json(task.payload, "No payload.")),
@@ -44,7 +46,7 @@ class Sheets:
                 lambda: self._json(task.checkpoint, "No checkpoint. Write ctx.save(...) in the task."),
             ),
             "logs": self._kept("logs", logs, lambda: _LogsSheet(detail.logs, detail.logs_left_out, self._glyphs)),
-            "events": self._kept("events", detail.events, lambda: _events(detail.events, self._glyphs)),
+            "events": self._kept("events", happened, lambda: _events(detail, self._glyphs)),
         }
 
     def _kept(self, name: str, value: Any, write: Callable[[], Document]) -> Document:
@@ -136,17 +138,19 @@ class _LogsSheet:
         )
 
 
-def _events(events: Sequence[TaskEvent], glyphs: Glyphs) -> list[Spans]:
+def _events(detail: TaskDetail, glyphs: Glyphs) -> list[Spans]:
     """Return what happened to the task, and what is to happen, each with its instant in full."""
-    if not events:
+    if not detail.events:
         return [(Span(" The server tells nothing of what happened to it.", "dim"),)]
-    return [
+    left_out = f" {counted(detail.steps_left_out, 'earlier step')} not shown"
+    head: list[Spans] = [(Span(left_out, "warn"),)] if detail.steps_left_out else []
+    return head + [
         (
             Span(f" {event.at.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3] + " ", "dim"),
             Span(f"{event.kind:<10}", _KINDS.get(event.status or event.kind, "bold")),
             Span("  ".join(_more(event, glyphs)), "dim"),
         )
-        for event in events
+        for event in detail.events
     ]
 
 

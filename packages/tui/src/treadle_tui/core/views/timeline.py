@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from treadle.wire.amounts import counted
 from treadle.wire.status import LEASED, REQUEUED, RETRIED, Outcome, Reason, Status
 from treadle.wire.tasks import RunItem, TaskEvent, TaskItem
 from treadle_tui.core.draw.format import bar, clock, lasted, since, task_state
@@ -88,7 +89,8 @@ def _story(detail: TaskDetail, now: datetime, glyphs: Glyphs) -> Iterator[Moment
         done = [event for event in kept if run.ended_at is None or event.at <= run.ended_at]
         # What a run suspends itself at is a message that had not come.
         asks = done[-1:] if run.status == Outcome.SUSPENDED and len(done) == len(kept) else []
-        yield from _run(run, now, glyphs, [_step(event, glyphs, waits=event in asks) for event in done])
+        earlier = [_earlier(detail, steps[0].at, glyphs)] if detail.steps_left_out and kept[:1] == steps[:1] else []
+        yield from _run(run, now, glyphs, [*earlier, *(_step(event, glyphs, waits=event in asks) for event in done)])
         # A message comes while nothing runs: the code that asked for it has ended.
         received = [_step(event, glyphs) for event in kept[len(done) :]]
         before, last = run.ended_at or run.started_at or run.claimed_at, run
@@ -110,6 +112,10 @@ def _between(last: RunItem | None, before: datetime, claimed_at: datetime) -> St
     if last.reason in RETRIED:
         return Stretch("back-off", "back-off", seconds)
     return Stretch("wait", "requeued" if last.reason in REQUEUED else "waited", seconds)
+
+
+def _earlier(detail: TaskDetail, at: datetime, glyphs: Glyphs) -> Moment:
+    return Moment(at, glyphs.ellipsis, f"{counted(detail.steps_left_out, 'earlier step')} not shown", "warn")
 
 
 def _step(event: TaskEvent, glyphs: Glyphs, *, waits: bool = False) -> Moment:
