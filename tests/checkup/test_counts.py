@@ -6,7 +6,9 @@ from pathlib import Path
 from tests.checkup.conftest import Examine, execute
 from treadle_server.testing import serve_in_thread
 
-PAGE = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+_PAGE = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+[_STATEMENTS] = re.findall(r"```sql\n(.*?)```", _PAGE, re.DOTALL)
+_ANEW = _STATEMENTS.strip().removesuffix(";").split(";\n")
 
 
 def submit_three(url: str) -> None:
@@ -29,6 +31,15 @@ def test_counts_that_do_not_agree_are_found_and_mended_as_the_page_says_f8(exami
 
     assert finding.grade == "fail"
     assert "pending: 1 for 0" in finding.detail
-    [statements] = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
-    execute(spoilt_url, *statements.strip().removesuffix(";").split(";\n"))
+    execute(spoilt_url, *_ANEW)
     assert [(one.grade, "2 tasks" in one.detail) for one in examined()["counts"]] == [("ok", True)]
+
+
+def test_one_task_is_told_as_one(examined: Examine, spoilt_url: str) -> None:
+    """It said of 1 tasks."""
+    submit_three(spoilt_url)
+    execute(spoilt_url, "DELETE FROM tasks WHERE priority > 0", *_ANEW)
+
+    [finding] = examined()["counts"]
+
+    assert finding.detail.endswith(" gives: 1 task")

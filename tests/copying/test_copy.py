@@ -420,7 +420,7 @@ def test_the_command_says_how_far_it_is_and_what_was_copied(make: Make) -> None:
     assert done.stderr.splitlines() == ["copied 1 of 1 rows of meta", "verified 1 of 1 rows of meta"]
     table, summary = done.stdout.splitlines()
     assert table.split()[:2] == ["meta", "1"]
-    assert summary.startswith("1 rows copied, read again and compared in ")
+    assert summary.startswith("1 row copied, read again and compared in ")
     assert refused.exit_code == 1
     assert refused.stderr.endswith("start none there before)\n")
     assert told["tables"]["meta"] == {"rows": 1, "checksum": table.split()[2]}

@@ -4,6 +4,7 @@ from collections import Counter
 
 from sqlalchemy import Connection, case, func, inspect, select
 
+from treadle.wire import amounts
 from treadle.wire.findings import Finding
 from treadle_server.store.read.counts import counted
 from treadle_server.store.tables import lane_counts, tasks
@@ -30,4 +31,4 @@ def look(connection: Connection) -> list[Finding]:
         return [Finding("counts", "fail", f"kept counts are not what counting gives ({told}{more}): queues, positions"
                         " and metrics mislead", "stop the servers and count anew, as docs/operations.md says; and"
                         " report it, for only a change by hand should do that")]  # fmt: skip
-    return [Finding("counts", "ok", f"what is kept is what counting gives: {total:,} tasks")]
+    return [Finding("counts", "ok", f"what is kept is what counting gives: {amounts.counted(total, 'task')}")]

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from treadle.wire.amounts import counted
 from treadle.wire.shown import clean
 from treadle_server.copying.copy import Copied, TableProgress
 
@@ -34,7 +35,8 @@ def lines(copied: Copied, seconds: float) -> Iterator[str]:
     for name, digest in copied.tables.items():
         if digest.rows:
             yield f"{name:<{width}}  {digest.rows:>12,}  {digest}"
-    yield f"{copied.rows:,} rows copied, read again and compared in {seconds:.1f} s. Start the server on TO now."
+    rows = counted(copied.rows, "row")
+    yield f"{rows} copied, read again and compared in {seconds:.1f} s. Start the server on TO now."
 
 
 def as_json(copied: Copied, seconds: float) -> str:

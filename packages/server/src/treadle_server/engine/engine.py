@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy.exc import IntegrityError
 
+from treadle.wire.amounts import counted
 from treadle.wire.ids import WorkerId
 from treadle_server.clock import Clock, Drift
 from treadle_server.distribution import COMMITS, ROWS, Distribution
@@ -235,7 +236,7 @@ class Engine:
                 self.dispatcher.give_up(error)
                 return False
             except Exception as error:
-                log.exception("a batch of %d commands failed", len(batch))
+                log.exception("a batch of %s failed", counted(len(batch), "command"))
                 return await self._one_by_one(batch, error)
         return True
 

@@ -3,6 +3,7 @@
 import logging
 from datetime import timedelta
 
+from treadle.wire.amounts import counted
 from treadle_server.artifacts.objects import Objects
 from treadle_server.engine.commands import SweepArtifacts
 from treadle_server.engine.commands.artifacts import MOST
@@ -51,4 +52,4 @@ class ArtifactSweeper(EngineService):
             await self._objects.remove(strays)
             removed += len(strays)
         if removed:
-            log.info("%d objects that belong to no artifact were removed", removed)
+            log.info("removed, for they belong to no artifact: %s", counted(removed, "object"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from treadle.wire.amounts import counted
 from treadle_server.clock import Clock
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable
@@ -151,7 +152,7 @@ def _failed(health: Health, error: Exception) -> float:
 
 def _went_well(health: Health, clock: Clock) -> None:
     if health.failures:
-        log.info("service %s goes on after %d failures", health.name, health.failures)
+        log.info("service %s goes on after %s", health.name, counted(health.failures, "failure"))
     health.last_good_at = clock.now()
     health.failures = 0
     health.error = None

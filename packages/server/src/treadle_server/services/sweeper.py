@@ -6,7 +6,7 @@ It also forgets buckets of limits that are full: each key would leave a row for 
 import logging
 from datetime import UTC, datetime, timedelta
 
-from treadle.wire.amounts import in_seconds
+from treadle.wire.amounts import counted, in_seconds
 from treadle.wire.log_lines import bound
 from treadle_server.engine.commands import (
     DeleteOrphans,
@@ -92,7 +92,7 @@ class Sweeper(EngineService):
             await self._engine.run(RestampLeases(leased[first : first + MOST_STAMPED], jump))
         self._stamped_at = self._engine.clock.now()
         if leased:
-            log.info("%d leases stamped anew", len(leased))
+            log.info("%s stamped anew", counted(len(leased), "lease"))
 
     async def _sweep(self, began: tuple[float, float]) -> None:
         run = self._engine.run
