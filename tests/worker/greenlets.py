@@ -7,6 +7,7 @@ monkey.patch_all()
 
 import asyncio
 import sys
+from concurrent.futures import thread
 
 import gevent
 
@@ -39,3 +40,5 @@ with SyncClient(url, token) as client:
     print(waiting.ready(), client.whoami().superuser, flush=True)
 with SyncClient(url, token) as client:
     print(len(client.list().items), flush=True)
+    # Which the process waits for when it ends.
+    print(len(thread._threads_queues), "threads of Python's pools", flush=True)

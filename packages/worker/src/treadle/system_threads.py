@@ -8,6 +8,8 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
@@ -34,19 +36,27 @@ def start(target: Callable[[], object], *, name: str) -> Running:
 
 
 class Pool(ThreadPoolExecutor):
-    """What an event loop has names resolved in, after the main thread has ended too.
+    """What the event loop of such a thread has names resolved in, in threads of their own where Python's do not do.
 
-    Other threads may run on then, and the functions of `atexit` are called, but Python's own pools take nothing more.
+    They take nothing more once the main thread has ended, though others may run on and functions of `atexit` are
+    called. Among greenlets they are some of this very thread, and who waits at the exit for their end waits until
+    something else happens in it: gunicorn's gevent workers took 20 s to stop.
     """
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """Have it called in a thread of the pool, or else in one of its own."""
-        try:
-            return super().submit(fn, *args, **kwargs)
-        except RuntimeError:
-            future: Future[R] = Future()
-            start(lambda: _settle(future, lambda: fn(*args, **kwargs)), name="treadle-client-work")
-            return future
+        """Have it called in a thread of the pool, or else in another one."""
+        if not _has_greenlets():
+            with suppress(RuntimeError):
+                return super().submit(fn, *args, **kwargs)
+        future: Future[R] = Future()
+        call = partial(_settle, future, partial(fn, *args, **kwargs))
+        if _has_greenlets():
+            from gevent import get_hub
+
+            get_hub().threadpool.spawn(call)
+        else:
+            start(call, name="treadle-client-work")
+        return future
 
 
 def _settle(future: Future[R], call: Callable[[], R]) -> None:
