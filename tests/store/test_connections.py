@@ -138,6 +138,10 @@ async def test_sessions_that_rest_are_not_ended_for_that(postgres_database: str)
         ({"username": "a stranger"}, "", "the database refuses the user: look at user and password"),
         ({}, "channel_binding=require", "look at the parameters of its URL"),
         ({}, "sslmode=certainly", "`sslmode` parameter must be one of"),
+        ({}, "statement_timeout=soon", "look at the parameters of its URL"),
+        ({}, "max_connections=5", "look at the parameters of its URL"),
+        ({"database": "template0"}, "", "the database takes no connections"),
+        ({}, "target_session_attrs=standby", "None of the hosts match"),
     ],
 )
 async def test_what_is_wrong_with_a_url_is_told_in_a_sentence(

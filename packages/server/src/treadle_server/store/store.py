@@ -70,12 +70,17 @@ def _explained(error: BaseException) -> StoreUnavailable | None:
         return _unavailable(error)
     if isinstance(error, sqlite3.DatabaseError):  # what the writer asks of the driver itself
         return _unavailable(error) if _code(error) in _BROKEN else None
-    is_down = isinstance(error, DBAPIError) and (
-        error.connection_invalidated
-        or _state(error)[:2] in _OUT_OF_ORDER
-        # Of what only reads, which nothing does anew by itself.
-        or _state(error) in _REFUSED | _BROKEN_OFF
-        or _code(error) in _BROKEN
+    is_down = (
+        isinstance(error, DBAPIError)
+        and (
+            error.connection_invalidated
+            # It let nobody connect, for whatever reason: no host of several takes writes, or it is closed for repairs.
+            or error.statement is None
+            or _state(error)[:2] in _OUT_OF_ORDER
+            # Of what only reads, which nothing does anew by itself.
+            or _state(error) in _REFUSED | _BROKEN_OFF
+            or _code(error) in _BROKEN
+        )
     )
     return _unavailable(error) if is_down else None
 
@@ -100,6 +105,8 @@ _DAMAGED = "the database is damaged: stop the server, look at its disk, and rest
 
 _STRANGER = "the database refuses the user: look at user and password in its URL, and at pg_hba.conf"
 
+_PARAMETERS = "the database does not take what it is asked for: look at the parameters of its URL"
+
 _ADVICE = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_BUSY: "another process keeps the database locked: end it, or wait for it",
@@ -115,11 +122,14 @@ _ADVICE = {
     "3D000": "the database is not there: make it with CREATE DATABASE, or look at its name in the URL",
     "3F000": "the database has no schema to make tables in: look at its search_path, and at the role's",
     "42501": "the role may not do in the database what is needed: make it the owner of the database or its schema",
-    "42704": "the database does not know what it is asked for: look at the parameters of its URL",
+    "22023": _PARAMETERS,
+    "42704": _PARAMETERS,
     "42P01": "a table is not there: look at the database's search_path, and whether somebody restores it",
     "53100": _FULL,
     "53300": "the database takes no more connections: raise max_connections, or the role's limit, or put pgbouncer"
     " before it",
+    "55000": "the database takes no connections: look whether somebody restores or drops it (ALLOW_CONNECTIONS)",
+    "55P02": _PARAMETERS,
     "55P03": "another session keeps locked in the database what is needed: pg_locks and pg_stat_activity say which; end"
     " it, or wait for it",
     "57014": "the database broke off what it was asked: look at the statement_timeout of the role and the database, and"
