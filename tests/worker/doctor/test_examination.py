@@ -78,6 +78,8 @@ def test_what_broke_is_told_with_its_kind_once(error: Exception, told: str) -> N
     [finding] = examined([Check("broken", breaks)])
 
     assert finding.detail == f"this could not be looked at {told}"
+    # A defect is; that a token has expired is not.
+    assert ("report it" in finding.advice) == (not isinstance(error, Unauthorized))
 
 
 def test_checks_are_made_side_by_side() -> None:

@@ -43,9 +43,10 @@ async def _looked(check: Check, limit: float) -> list[Finding]:
     try:
         seen = looking.result()
     except Exception as error:  # noqa: BLE001 - whatever breaks a check is what it has found
-        # What the SDK raises says by itself what it is: a token that is not valid is not told twice in a line.
-        kind = "" if isinstance(error, TreadleError) else f"{type(error).__name__}: "
-        said = f"{kind}{str(error).strip()}".removesuffix(": ") or type(error).__name__
+        # What the SDK raises says by itself what it is, and is nothing to report: a token that is not valid.
+        if isinstance(error, TreadleError):
+            return [Finding(check.name, "fail", f"this could not be looked at ({error})", "mend what it says")]
+        said = f"{type(error).__name__}: {str(error).strip()}".removesuffix(": ")
         return [Finding(check.name, "fail", f"this could not be looked at ({said})",
                         "mend what it says; if it says nothing of yours, report it")]  # fmt: skip
     found = [one for one in seen if isinstance(one, Finding)]
