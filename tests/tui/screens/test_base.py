@@ -7,6 +7,7 @@ import pytest
 from tests.tui.happenings import schedules_tick, targets_are_held, tasks_have_failed
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import staged
+from treadle_tui.core.live.feed import Lost
 from treadle_tui.core.setup.app_state import AppState
 from treadle_tui.core.verbs.keymap import read_keymap
 
@@ -51,6 +52,25 @@ async def test_6_a_token_that_only_reads_is_told_as_one_and_no_key_asks_the_serv
         server.open()
         await stage.settle()
         assert "  rw  " in stage.lines()[0]
+
+
+async def test_6_a_token_that_is_refused_is_offered_no_key_that_changes_anything_until_one_is_taken(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("2")
+        assert "c cancel" in stage.lines()[-1]
+
+        stage.app.feed.take(Lost("it was revoked", refused=True, is_final=True, denied=True))
+        await stage.settle()
+        assert "c cancel" not in stage.lines()[-1]
+        await stage.press("c")
+        assert "no connection: it was revoked" in stage.text()
+
+        server.drop()
+        server.open()
+        await stage.settle()
+        assert "c cancel" in stage.lines()[-1]
 
 
 @pytest.mark.parametrize(

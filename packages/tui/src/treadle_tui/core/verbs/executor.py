@@ -34,8 +34,9 @@ class Executor:
 
     @property
     def only_looks(self) -> bool:
-        """Whether no key that changes anything is to be offered: this dashboard only looks, or its token only reads."""
-        return self.read_only or self._model.link.may_write is False
+        """Whether no key that changes anything is offered: this dashboard or its token only looks, or it is refused."""
+        link = self._model.link
+        return self.read_only or link.may_write is False or link.state == "denied"
 
     def off(self) -> Refusal | None:
         """Return why nothing can be changed now, or None."""
