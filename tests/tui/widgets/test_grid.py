@@ -1,7 +1,12 @@
-"""The mouse in a list: what is under it is meant, and not the row beneath."""
+"""A list: the row under the mouse is meant, and not the one beneath; the frame says which rows are seen."""
 
+import re
+from collections.abc import Callable
+
+import pytest
 from textual.events import MouseScrollDown
 
+from tests.tui.happenings import limit, schedule, target
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import Stage, staged
 
@@ -62,3 +67,33 @@ async def test_the_wheel_takes_the_cursor_along(server: MockServer, clock: Froze
 
         assert first not in stage.lines()
         assert stage.lines()[place_of(stage, TITLES) + 1] == stage.highlighted()
+
+
+def many_schedules(server: MockServer) -> None:
+    server.schedules = {str(number): schedule(number, f"s{number:02}", due=60.0) for number in range(30)}
+
+
+def many_limits(server: MockServer) -> None:
+    server.limits = {str(number): limit(number, f"l{number:02}") for number in range(30)}
+
+
+def many_targets(server: MockServer) -> None:
+    server.targets = {str(number): target(number, f"t{number:02}") for number in range(30)}
+
+
+@pytest.mark.parametrize(("screen", "happens"), [("4", many_targets), ("5", many_schedules), ("8", many_limits)])
+async def test_a_list_with_more_rows_than_there_is_room_for_says_which_are_seen(
+    screen: str, happens: Callable[[MockServer], None], server: MockServer, clock: FrozenClock
+) -> None:
+    happens(server)
+
+    async with staged(server, clock, size=(80, 24)) as stage:
+        await stage.press(screen)
+        assert re.search(r"└─ rows 1-\d+ of 30  ", stage.text())
+
+        await stage.press("G")
+        assert re.search(r"└─ rows \d+-30 of 30  ", stage.text())
+
+        await stage.pilot.resize_terminal(80, 50)
+        await stage.settle()
+        assert "of 30" not in stage.text()

@@ -24,8 +24,8 @@ from treadle_tui.core.verbs.plan import Refusal, Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_queues, no_tasks
 from treadle_tui.core.views.pane import Pane
-from treadle_tui.core.views.queue_columns import Sight, queues_foot, queues_height
 from treadle_tui.core.views.queue_columns import columns as queue_columns
+from treadle_tui.core.views.queue_columns import queues_foot, queues_height
 from treadle_tui.core.views.status_bar import span_words
 from treadle_tui.core.views.task_columns import ORDERS
 from treadle_tui.core.views.task_list import TaskList
@@ -175,10 +175,9 @@ class Main(BaseScreen):
         self._has_tombstone = key is not None
 
     def _set_titles(self) -> None:
-        queues, ctx = self._queue_grid, self.ctx
-        seen, charts = Sight(queues.scroll_offset.y, queues.page, self._queues.rows.count), span_words(ctx.model)
-        foot = queues_foot(seen, ctx.keymap, sort=self._sort, charts=charts)
-        queues.set_titles(ctx.aged((Span("1 Queues", "title"),), "counts", "jobs", "workers"), foot)
+        ctx = self.ctx
+        foot = queues_foot(ctx.keymap, sort=self._sort, charts=span_words(ctx.model))
+        self._queue_grid.set_titles(ctx.aged((Span("1 Queues", "title"),), "counts", "jobs", "workers"), foot)
         first = self._task_grid.scroll_offset.y
         title = self._list.title(first, ascii_only=self.ctx.glyphs.ascii_only)
         self._task_grid.set_titles(self.ctx.aged(title, "tasks"), self._list.footing(first, self._task_grid.page))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.style import Style
 from textual import events
@@ -12,6 +12,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.draw.wrapping import wrapped
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.pane import Pane
@@ -33,6 +34,9 @@ class Grid(Toned, ScrollView, can_focus=True):
     COMPONENT_CLASSES = {"grid--cursor", "grid--away"}  # noqa: RUF012 - Textual's own form
 
     fades = True
+
+    tells_rows: ClassVar[bool] = True
+    """Whether the lower line says which rows are visible, where there are more than it has room for."""
 
     @dataclass
     class Moved(Message):
@@ -60,10 +64,23 @@ class Grid(Toned, ScrollView, can_focus=True):
         self._drawn_index = 0
         self._seen = (-1, -1)
         self._strips: dict[int, Strip] = {}
+        self._foot: Spans = ()
+        """What the screen wants in the lower line."""
         self._is_told = False
         """Whether the pane has had the rows as they are: before, it must not say that there are none."""
 
     # What the screen tells.
+
+    def set_titles(self, title: Spans, subtitle: Spans = ()) -> None:
+        """Put words into the frame's upper and lower line, which begins with what rows are visible."""
+        self._foot = subtitle
+        super().set_titles(title, (*self._visible_rows(), *subtitle))
+
+    def _visible_rows(self) -> Spans:
+        above, count = self.scroll_offset.y, self.pane.rows.count
+        if not self.tells_rows or count <= self.page or not self.size:
+            return ()
+        return (Span(f"rows {above + 1:,}-{min(above + self.page, count):,} of {count:,}  ", "dim"),)
 
     def rows_changed(self) -> None:
         """The rows changed: measure and draw anew, with the highlighted row where it was on the screen."""
@@ -132,6 +149,7 @@ class Grid(Toned, ScrollView, can_focus=True):
         if seen != self._seen:
             self._seen = seen
             self.post_message(self.Seen(self, *seen))
+        self.set_titles(self._titles[0], self._foot)
 
     def on_focus(self) -> None:
         """From now on keys act on the highlighted row."""
@@ -218,6 +236,7 @@ class TaskGrid(Grid):
     """The tasks."""
 
     SCOPE: Scope = "tasks"
+    tells_rows = False  # Its list is a window into a longer one, and says so itself.
     BINDINGS = bindings("tasks")
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
 
 from treadle.wire.jobs import Percentiles
 from treadle.wire.names import INTERNAL
@@ -142,15 +141,6 @@ def _of_wide(column: Column[QueueRow]) -> Column[QueueRow]:
     return replace(column, rank=1 if column.title in PERCENTILES else column.rank and column.rank + 1)
 
 
-class Sight(NamedTuple):
-    """Which lines of the pane are seen."""
-
-    above: int
-    page: int
-    """For how many there is room."""
-    total: int
-
-
 FRAME = 3
 """Lines of the pane that are no queue's."""
 
@@ -163,11 +153,7 @@ def queues_height(queues: int, height: int) -> int:
     return max(1, min(queues or 4, height // 3, height - BESIDE)) + FRAME
 
 
-def queues_foot(seen: Sight, keymap: Keymap, *, sort: str, charts: str) -> Spans:
-    """Return how the pane is drawn, and which of its lines are seen where there are more than it has room for."""
+def queues_foot(keymap: Keymap, *, sort: str, charts: str) -> Spans:
+    """Return how the pane is drawn."""
     said = {"sort": f"sort: {sort}", "wide": "wide", "span": charts}
-    words = "  ".join(f"{keymap.cap(name)} {word}" for name, word in said.items())
-    if seen.page >= seen.total:
-        return (Span(words, "dim"),)
-    last = min(seen.above + seen.page, seen.total)
-    return (Span(f"rows {seen.above + 1:,}-{last:,} of {seen.total:,}  ", "dim"), Span(words, "dim"))
+    return (Span("  ".join(f"{keymap.cap(name)} {word}" for name, word in said.items()), "dim"),)
