@@ -85,6 +85,15 @@ def test_f2_all_tasks_of_a_flow_are_steered(command: Command, shop: Shop) -> Non
     assert "100% ended" in command.said("flow", flow_id).splitlines()[0]
 
 
+def test_a_flow_of_which_one_task_has_not_ended_is_not_told_as_all_ended(command: Command, shop: Shop) -> None:
+    *ids, _, flow_id = put(shop, *({"flow_name": "wide"} for _ in range(300)))
+
+    command.said("cancel", *ids)
+
+    assert "300 tasks, 99% ended: " in command.said("flow", flow_id).splitlines()[0]
+    assert " 99% " in command.said("flows")
+
+
 def test_a_flow_is_meant_by_the_beginning_of_its_id_when_it_is_one_flows_alone(command: Command, shop: Shop) -> None:
     ids = [f"0{digit}5e0000-0000-7000-8000-0000000000{end}" for digit, end in (("a", "01"), ("a", "02"), ("B", "03"))]
     for one in ids:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.wire.amounts import amount, counted, in_bytes, in_seconds
+from treadle.wire.amounts import amount, counted, in_bytes, in_seconds, percent
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,9 @@ def test_one_is_told_as_one() -> None:
 )
 def test_bytes_are_told_in_their_largest_unit(count: int, words: str) -> None:
     assert in_bytes(count) == words
+
+
+def test_only_what_is_over_is_whole() -> None:
+    told = [percent(share) for share in (0, 0.004, 0.29, 0.57, 0.999, 1, 1.5, -1)]
+
+    assert told == ["0%", "0%", "29%", "57%", "99%", "100%", "100%", "0%"]

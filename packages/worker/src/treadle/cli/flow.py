@@ -10,7 +10,7 @@ from treadle.cli.show import age, as_json, ask, at_most, duration, print_json, p
 from treadle.cli.steer import print_result
 from treadle.cli.which import full_flow_id
 from treadle.wire import flow_tree
-from treadle.wire.amounts import counted
+from treadle.wire.amounts import counted, percent
 from treadle.wire.flows import FLOW_VERBS
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def flows(room: str | None, *, limit: int, is_json: bool) -> None:
 
 
 def _flow_row(item: "FlowItem") -> tuple[object, ...]:
-    ended, created = f"{item.progress:.0%}", age(item.created_at)
+    ended, created = percent(item.progress), age(item.created_at)
     return (item.id, item.name, item.room_id, item.total, ended, _counts(item), created)
 
 
@@ -70,7 +70,7 @@ def flow(flow_id: str, verb: str | None, *, is_json: bool) -> None:
         return
     say(
         styled(view.name or view.id, bold=True),
-        f"{counted(view.total, 'task')}, {view.progress:.0%} ended: {_counts(view)}",
+        f"{counted(view.total, 'task')}, {percent(view.progress)} ended: {_counts(view)}",
     )
     for line in (*tree(view), *critical_path(view)):
         say(line)

@@ -1,5 +1,7 @@
 """How people are told amounts, by the command line, the dashboard and the server alike."""
 
+from math import floor
+
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -16,6 +18,11 @@ def in_seconds(seconds: float) -> str:
 def counted(count: int, word: str) -> str:
     """Return `1 task`, `3,000 tasks`."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """Return how much of a whole is done, `99%`: only what is over is `100%`."""
+    return f"{floor(round(min(1.0, max(0.0, share)) * 100, 9))}%"
 
 
 def in_bytes(count: float) -> str:

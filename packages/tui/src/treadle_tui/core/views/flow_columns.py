@@ -1,6 +1,6 @@
 """The columns of a flow's tree, and the words over and beneath it."""
 
-from treadle.wire.amounts import counted
+from treadle.wire.amounts import counted, percent
 from treadle.wire.flows import FlowView
 from treadle.wire.status import TERMINAL, Status
 from treadle_tui.core.draw.columns import CellContext, Column
@@ -87,16 +87,11 @@ def flow_title(view: FlowView | None, glyphs: Glyphs) -> Spans:
     written = clean(view.name or short_id(view.id), ascii_only=glyphs.ascii_only)
     # How far it is must not be pushed out by what it is called.
     name = clip(written, NAME_CELLS, ellipsis=glyphs.ellipsis)
-    share = (*bar(view.progress, PROGRESS_CELLS, glyphs, tone="run"), Span(f" {_percent(view.progress)}", "bold"))
+    share = (*bar(view.progress, PROGRESS_CELLS, glyphs, tone="run"), Span(f" {percent(view.progress)}", "bold"))
     return joined(
         ((Span("Flow", "title"),), (Span(name, "bold"),), share, (Span(f"of {view.total:,}"),), _counts(view, glyphs)),
         gap="  ",
     )
-
-
-def _percent(share: float) -> str:
-    # Only what is over is whole.
-    return f"{int(min(1.0, max(0.0, share)) * 100)}%"
 
 
 def _counts(view: FlowView, glyphs: Glyphs) -> Spans:
