@@ -70,7 +70,7 @@ def test_a_blocking_client_that_is_not_open_says_so_at_once() -> None:
         assert client.is_open
 
     for call in (client.ping, client.stats, client.list, partial(client.submit, double.bind(1))):
-        with pytest.raises(errors.NoClient, match="is not open"):
+        with pytest.raises(errors.NoClient, match="of a SyncClient `with client:`"):
             call()
 
 

@@ -153,7 +153,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         opening = self._opening
         if opening is not None and opening.is_open:
             return opening
-        how = "use it inside `async with client:`, or between `await client.open()` and `await client.close()`"
+        how = "use it inside `async with client:`, of a SyncClient `with client:`, or between its open() and close()"
         if opening is not None and opening.pid != process_number():
             how = f"it was opened in process {opening.pid}, which this one was forked from: open it here too"
         raise NoClient(f"{self!r} is not open: {how}")
