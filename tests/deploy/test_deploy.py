@@ -114,6 +114,13 @@ def test_a_worker_of_compose_is_not_started_without_its_token(tmp_path: Path) ->
     assert (after.returncode, after.stdout) == (0, "secret\n")
 
 
+def test_a_worker_is_not_the_first_process_of_its_container() -> None:
+    """It waits for its own children alone, so that what their tasks had started stayed as zombies, up to the limit."""
+    assert COMPOSE["services"]["worker"]["init"]
+    assert _pod("Deployment", "treadle-worker")["shareProcessNamespace"]
+    assert "run --init -e TREADLE_URL" in (ROOT / "deploy/Dockerfile").read_text()
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_every_variable_is_one_that_is_read(file: Path) -> None:
     assert set(re.findall(r"TREADLE_[A-Z_]+", file.read_text())) <= KNOWN
