@@ -36,7 +36,7 @@ def start(target: Callable[[], object], *, name: str) -> Running:
 
 
 class Pool(ThreadPoolExecutor):
-    """What the event loop of such a thread has names resolved in, in threads of their own where Python's do not do.
+    """What the event loop of such a thread has names resolved in: where Python's own threads do not do, in others.
 
     They take nothing more once the main thread has ended, though others may run on and functions of `atexit` are
     called. Among greenlets they are some of this very thread, and who waits at the exit for their end waits until
@@ -44,18 +44,13 @@ class Pool(ThreadPoolExecutor):
     """
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """Have it called in a thread of the pool, or else in another one."""
+        """Have it called in a thread of the pool, or else in one of its own."""
         if not _has_greenlets():
             with suppress(RuntimeError):
                 return super().submit(fn, *args, **kwargs)
         future: Future[R] = Future()
         call = partial(_settle, future, partial(fn, *args, **kwargs))
-        if _has_greenlets():
-            from gevent import get_hub
-
-            get_hub().threadpool.spawn(call)
-        else:
-            start(call, name="treadle-client-work")
+        threading.Thread(target=call, name="treadle-client-work", daemon=True).start()
         return future
 
 
