@@ -257,6 +257,7 @@ def test_a_port_that_is_the_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("TREADLE_ARTIFACTS", "ftp://x", "TREADLE_ARTIFACTS: 'ftp://x' names no store"),
         ("TREADLE_ARTIFACTS", "file:///a%00b", "'file:///a\\x00b' has a NUL in it, and nothing is called so"),
         ("TREADLE_AUTH", "nobody", "TREADLE_AUTH"),
+        ("TREADLE_DATABASE_DIRECT_URL", "postgresql://h/x", "database_direct_url is given without database_url: name"),
     ],
 )
 def test_a_value_of_the_server_that_can_not_be(tmp_path: Path, variable: str, value: str, word: str) -> None:

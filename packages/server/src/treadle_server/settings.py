@@ -251,6 +251,9 @@ class Settings(BaseSettings):
                 f"data_dir is {self.data_dir}, and this user has no home: set TREADLE_DATA_DIR to a path without ~, or"
                 " HOME"
             )
+        if self.database_direct_url and not self.database_url:
+            # It would be the file in the data directory.
+            raise ValueError("database_direct_url is given without database_url: name the pool there that leads to it")
         if not self.database_url:
             self.database_url = sqlite_url(self.data_dir / "treadle.db")
         if self.tls_key is not None and self.tls_cert is None:
