@@ -121,6 +121,13 @@ def test_a_nested_tag_without_a_value_is_an_error(text: str) -> None:
         parse(text)
 
 
+def test_a_star_is_every_job_as_the_dashboard_writes_it() -> None:
+    """It was the name of one that is not there: a filter copied from the dashboard found nothing elsewhere."""
+    assert parse("job:* status:failed") == parse("status:failed")
+    with pytest.raises(FilterError, match="job: is given twice"):
+        parse("job:* job:lab:tasks:add")
+
+
 @given(st.text())
 def test_no_text_breaks_the_reader(text: str) -> None:
     with suppress(FilterError):

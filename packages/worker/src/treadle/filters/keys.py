@@ -28,7 +28,9 @@ KEYS = {
         negates=True,
     ),
     "job": Key(
-        "the job's full name, room:category:name", ("job:@global:tasks:bill", "-job:lab:tasks:add"), negates=True
+        "the job's full name, room:category:name, or * for every one",
+        ("job:@global:tasks:bill", "-job:lab:tasks:add"),
+        negates=True,
     ),
     "room": Key("the room that the tasks were submitted from", ("room:lab", "-room:@global"), negates=True),
     "target": Key("the target's name", ("target:cam-1", "-target:cam-1"), negates=True),

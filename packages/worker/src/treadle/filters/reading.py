@@ -19,7 +19,7 @@ def parse(text: str, *, now: datetime | None = None) -> TaskFilter:
     """Return the filter that `text` means, with times that are told from `now`: from the clock's present, unless given.
 
     Raises `FilterError` for an unknown key or status, a key given twice (but for status, tag and what is negated),
-    an empty or malformed value, and a quote that is not closed.
+    an empty or malformed value, and a quote that is not closed. `job:*` sets the job, to None.
     """
     found: dict[str, Any] = {}
     at: dict[str, int] = {}
@@ -73,6 +73,8 @@ def _fields(word: FilterWord, now: datetime) -> Mapping[str, Any]:
         return {f"not_{word.key}": [word.value]}
     if word.key == "tag":
         return {"tag": [word.value]}
+    if word.key == "job" and word.value == "*":
+        return {"job": None}
     try:
         if word.key in TIMES:
             return {f"{word.key}_{side}": value for side, value in times(word.value, now).items()}

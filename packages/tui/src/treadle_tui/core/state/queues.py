@@ -14,7 +14,7 @@ from treadle_tui.core.state.charts import recent_rate, together
 from treadle_tui.core.state.workers import WorkerRow
 
 ALL_QUEUES = "*"
-"""The key of the line that stands for every queue; `job:*` in a filter means the same."""
+"""The key of the line that stands for every queue, as `job:*` does in a filter."""
 
 FAILING_LEAST = 3
 """Fewer failures than this in the last minute are no news."""

@@ -119,12 +119,12 @@ class TaskQuery:
         return self.text, self.job
 
     def _names_job(self) -> bool:
-        return self._filter.job is not None or self._filter.worker is not None
+        return "job" in self._filter.model_fields_set or self._filter.worker is not None
 
     def _fresh(self) -> Window:
         self._part = Part(0, WINDOW)
         return Window(filter=self._chosen(), order=self.order, limit=WINDOW)
 
     def _chosen(self) -> TaskFilter:
-        job = self._filter.job or (None if self._filter.worker else self.job)
+        job = self._filter.job if self._names_job() else self.job
         return self._filter.model_copy(update={"job": None if job == ALL_QUEUES else job})
