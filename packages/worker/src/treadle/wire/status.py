@@ -2,7 +2,7 @@
 
 import re
 from enum import StrEnum
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 _WORD = re.compile(r"[a-z]{1,30}(-[a-z]{1,30}){0,5}")
 
@@ -14,6 +14,10 @@ class Word(StrEnum):
     """
 
     __hash__ = str.__hash__
+
+    def __reduce_ex__(self, proto: object) -> tuple[Any, ...]:
+        """Pickle it by its value: Python 3.11.2 does it by the name, which a newer server's word does not have here."""
+        return type(self), (self.value,)
 
 
 class Status(Word):
