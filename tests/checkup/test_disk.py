@@ -18,9 +18,9 @@ def statvfs(*, free: int = 50 * GB, files: int = 10_000, flags: int = 0) -> os.s
     return os.statvfs_result((4096, 4096, 100 * GB // 4096, blocks, blocks, 1_000_000, files, files, flags, 255))
 
 
-def found(monkeypatch: pytest.MonkeyPatch, told: os.statvfs_result) -> Finding:
+def found(monkeypatch: pytest.MonkeyPatch, there: Path, told: os.statvfs_result) -> Finding:
     monkeypatch.setattr(os, "statvfs", lambda _: told)
-    [finding] = disk.look("the data directory", Path("/"))
+    [finding] = disk.look("the data directory", there)
     assert isinstance(finding, Finding)
     return finding
 
@@ -42,9 +42,9 @@ def found(monkeypatch: pytest.MonkeyPatch, told: os.statvfs_result) -> Finding:
     ],
 )
 def test_a_disk_without_room_is_found_f8(
-    told: os.statvfs_result, grade: str, words: str, monkeypatch: pytest.MonkeyPatch
+    told: os.statvfs_result, grade: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    finding = found(monkeypatch, told)
+    finding = found(monkeypatch, tmp_path, told)
 
     assert finding.grade == grade
     assert pytest.raises(AssertionError, match=words).matches(AssertionError(finding.detail))
@@ -52,23 +52,23 @@ def test_a_disk_without_room_is_found_f8(
 
 
 def test_a_disk_that_is_as_good_as_full_is_not_told_to_be_emptied_by_what_writes_to_it(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """`treadle prune` is answered 503 there as everything else is, and SQLite keeps the space of what was removed."""
-    assert "treadle prune" in found(monkeypatch, statvfs(free=GB // 2)).advice
-    advice = found(monkeypatch, statvfs(free=0)).advice
+    assert "treadle prune" in found(monkeypatch, tmp_path, statvfs(free=GB // 2)).advice
+    advice = found(monkeypatch, tmp_path, statvfs(free=0)).advice
 
     assert "prune" not in advice
     assert advice.startswith("make room: to remove tasks needs some as well")
 
 
 def test_a_full_disk_of_artifacts_refuses_uploads_and_is_emptied_by_removing_tasks(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It was said to refuse submits, and that to remove tasks takes room there."""
     monkeypatch.setattr(os, "statvfs", lambda _: statvfs(free=0))
 
-    [finding] = disk.look(disk.OF_ARTIFACTS, Path("/"))
+    [finding] = disk.look(disk.OF_ARTIFACTS, tmp_path)
 
     assert isinstance(finding, Finding)
     assert (finding.grade, "uploads are answered 503" in finding.detail) == ("fail", True)

@@ -116,7 +116,7 @@ async def test_a_read_that_nobody_waits_for_any_more_is_broken_off(sqlite, stran
         with pytest.raises(asyncio.CancelledError):
             await reading
 
-    assert not _is_reading()
+    await until(lambda: not _is_reading())
     assert await read(sqlite) == ["before"]
 
 
