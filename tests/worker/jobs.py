@@ -150,6 +150,11 @@ def speaks_in_a_process(n: int) -> None:
     print("without an end", end="")
 
 
+@task(max_retries=0)
+def speaks_in_a_thread(n: int) -> None:
+    print("printed", n)
+
+
 @task(isolation="process", max_retries=0)
 def dies_of_an_error() -> None:
     raise LookupError("nothing there")

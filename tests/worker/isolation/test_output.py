@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -14,11 +16,18 @@ from tests.worker import jobs
 from treadle import Client, Context, Settings, TaskFailed, task
 from treadle.isolation import output
 from treadle.isolation.output import Doubled, Output, begin, captured
+from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio
 
 Working = Callable[..., Any]
 log = logging.getLogger("someone.elses")
+
+
+@pytest.fixture(autouse=True)
+def buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python keeps back what goes into a pipe, unless it is told otherwise."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
 
 
 @task(max_retries=0)
@@ -245,3 +254,22 @@ def test_what_is_printed_where_the_process_was_begun_without_it_is_lost_alone(
         print("to nobody", file=getattr(sys, name), flush=True)
         getattr(sys, name).close()
         print("to nobody", file=getattr(sys, name), flush=True)
+
+
+@pytest.mark.parametrize("function", [jobs.speaks_in_a_thread, jobs.speaks_in_a_process], ids=["thread", "process"])
+async def test_a_worker_writes_each_line_that_is_printed_into_a_pipe(
+    client: Client, server: Served, function: Any
+) -> None:
+    """As into a container's log: Python kept back up to 8 KB, and what a process had printed was lost with it."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    environment |= {"TREADLE_URL": server.url, "TREADLE_TOKEN": server.token or ""}
+    command = [sys.executable, "-m", "treadle", "worker", "tests.worker.jobs"]
+    worker = await asyncio.create_subprocess_exec(*command, env=environment, stdout=subprocess.PIPE)
+    assert worker.stdout is not None
+    try:
+        await (await client.submit(function.bind(7))).result(timeout=60)
+        told = [await asyncio.wait_for(worker.stdout.readline(), 30) for _ in range(2)]
+        assert told[1] == b"printed 7\n", told
+    finally:
+        worker.kill()
+        await worker.wait()

@@ -51,10 +51,12 @@ def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
     """
     from treadle import logs
     from treadle.errors import TreadleError
+    from treadle.isolation.output import line_by_line
     from treadle.settings import Settings
     from treadle.worker.worker import Worker
 
     logs.begin(Settings().log_format, logging.DEBUG if verbose else logging.INFO)
+    line_by_line()
     gc.set_threshold(MOST_NEW, 20, 20)
     tasks = load(modules)
     gc.freeze()  # what was imported is there to stay: no collection need look through it

@@ -22,7 +22,7 @@ from treadle.isolation import pipes
 from treadle.isolation.copies import end_copy
 from treadle.isolation.lease_killer import end_group, kill_at_the_end
 from treadle.isolation.loading import load
-from treadle.isolation.output import Output, captured, current
+from treadle.isolation.output import Output, captured, current, line_by_line
 from treadle.tasks.content import Content, Uploading
 from treadle.tasks.context import Context, Credential, Done, check_steps, has_running_steps
 from treadle.tasks.definition import Task
@@ -230,6 +230,7 @@ def main(fd: int, lease_killer: int, paths: list[str]) -> None:
     sys.path[:] = paths
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     spell_out_what_is_lacking()
+    line_by_line()
     sock = socket.socket(fileno=fd)
     try:
         threading.Thread(target=kill_at_the_end, args=(lease_killer,), name="treadle-lease-killer", daemon=True).start()

@@ -125,6 +125,15 @@ class Doubled(Shared):
             self.write(line)
 
 
+def line_by_line() -> None:
+    """Have what this process prints written with each line, also where it goes into a file or pipe.
+
+    Python keeps back up to 8 KB of it there: they came late, and were lost with a process that was killed.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+
+
 class Nowhere(io.TextIOBase):
     """Stands for a stream that the process was begun without: Python has None there, and loses what is printed."""
 
