@@ -20,7 +20,11 @@ class Terminal:
         """Give tmux a command and return what it prints; raises `CalledProcessError` with what it complains of."""
         # -u: what it prints is UTF-8, whatever the environment says.
         command = ("tmux", "-u", "-S", str(self._socket), "-f", os.devnull, *arguments)
-        return subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=SECONDS).stdout
+        # A user whose own shell lets nobody in has a terminal as well.
+        own = os.environ | {"SHELL": "/bin/sh"}
+        return subprocess.run(
+            command, check=True, capture_output=True, encoding="utf-8", timeout=SECONDS, env=own
+        ).stdout
 
     def type(self, text: str) -> None:
         """Type text as it is."""
