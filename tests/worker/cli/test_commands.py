@@ -77,7 +77,7 @@ def test_ctrl_c_tells_which_task_goes_on_that_was_waited_for(
             task_id, code, out, err = _interrupted(http, environment, *more)
             assert (code, out) == (130, "")
 
-    assert err == f"task {task_id} had not ended; it goes on\n"
+    assert err == f"task {task_id} had not ended; it is left as it is\n"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ async def test_a_wait_ends_after_so_many_seconds_or_a_timedelta(treadle_server: 
     async with Client(treadle_server.url, treadle_server.token) as client:
         handle = await client.submit(double.bind(1))
         for waiting in (handle.result, handle.wait):
-            with pytest.raises(WaitTimeout, match=f"{handle.id} had not ended after .* s; it goes on"):
+            with pytest.raises(WaitTimeout, match=f"{handle.id} had not ended after .* s; it is left as it is"):
                 await waiting(limit)
 
 

@@ -131,7 +131,7 @@ class ProtocolMismatch(TreadleError):
 
 
 class WaitTimeout(TreadleError, TimeoutError):
-    """The task had not ended when the time to wait was over; it goes on."""
+    """The task had not ended when the time to wait was over; it is left as it is."""
 
 
 class TaskNotCompleted(TreadleError):

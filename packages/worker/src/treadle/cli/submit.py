@@ -52,7 +52,7 @@ async def _submit(
                 await _wait(handle, wait_seconds, is_json=is_json)
             except asyncio.CancelledError:
                 # By Ctrl-C: its id was not told yet.
-                say(f"task {handle.id} had not ended; it goes on", err=True)
+                say(f"task {handle.id} had not ended; it is left as it is", err=True)
                 raise
         elif is_json:
             print_json(handle.submitted)

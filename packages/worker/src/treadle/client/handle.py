@@ -154,7 +154,8 @@ class TaskHandle(Generic[R_co]):
             async with asyncio.timeout(timeout):
                 ended = await asyncio.shield(self._ending)
         except TimeoutError:
-            raise WaitTimeout(f"task {self.id} had not ended after {in_seconds(timeout or 0)}; it goes on") from None
+            waited = in_seconds(timeout or 0)
+            raise WaitTimeout(f"task {self.id} had not ended after {waited}; it is left as it is") from None
         except TreadleError:
             # Whoever waits again asks again: the server may be back, or the client open once more.
             self._ending = None
