@@ -44,7 +44,7 @@ def test_what_a_batch_frees_is_there_for_the_next() -> None:
 @pytest.mark.parametrize("files", [10, 24])
 def test_a_server_that_may_open_too_few_files_says_so_in_a_sentence(files: int, tmp_path: Path) -> None:
     """It ended with tracebacks, or fell over soon."""
-    words = f"ulimit -n {files} && exec treadle server --port 0 --data-dir {tmp_path}/data"
+    words = f"ulimit -n {files} && exec {sys.executable} -m treadle server --port 0 --data-dir {tmp_path}/data"
 
     done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, timeout=60, check=False)
 
@@ -56,7 +56,7 @@ def test_a_server_that_may_open_too_few_files_says_so_in_a_sentence(files: int, 
 
 def test_a_server_that_can_not_start_says_why_and_nothing_else(tmp_path: Path) -> None:
     """Beside the reason stood that the application's startup had failed, and in a log of JSON that alone."""
-    command = ["treadle", "server", "--port", "0", "--data-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "treadle", "server", "--port", "0", "--data-dir", str(tmp_path)]
     with hold_lock(make_url(sqlite_url(tmp_path / "treadle.db"))):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,7 +116,12 @@ def test_every_setting_is_documented_and_read_from_the_environment(monkeypatch: 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `treadle` with these arguments to its end; warnings of Python count as output."""
     return subprocess.run(
-        ["treadle", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False
+        [sys.executable, "-m", "treadle", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
@@ -125,7 +131,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_command_says_where_it_serves_and_a_signal_ends_it_well(sent: signal.Signals, tmp_path: Path):
     # What it logs comes when it comes, between any of these lines: it goes elsewhere.
     log = (tmp_path / "log").open("w+")
-    command = ["treadle", "server", "--port", "0", "--data-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "treadle", "server", "--port", "0", "--data-dir", str(tmp_path)]
     with log, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as server:
         assert server.stdout is not None
         try:

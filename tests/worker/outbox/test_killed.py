@@ -40,7 +40,7 @@ async def test_f6_g6_a_relay_killed_at_any_point_leaves_each_row_for_once(
     left = len(await rows(shop))
     has = len(await submitted(client))
     finished = await asyncio.to_thread(
-        run, ["treadle", "outbox", "--database", plain(empty_database_url), "--once"], environment
+        run, [sys.executable, "-m", "treadle", "outbox", "--database", plain(empty_database_url), "--once"], environment
     )
 
     assert ended.returncode == -signal.SIGKILL, ended.stderr

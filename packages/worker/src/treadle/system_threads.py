@@ -6,6 +6,7 @@ all others too, as asyncio sees it: Django refuses their queries then, and `asyn
 
 import sys
 import threading
+from asyncio import _get_running_loop, _set_running_loop
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -55,10 +56,16 @@ class Pool(ThreadPoolExecutor):
 
 
 def _settle(future: Future[R], call: Callable[[], R]) -> None:
+    settle: Callable[[], None]
     try:
-        future.set_result(call())
+        settle = partial(future.set_result, call())
     except BaseException as error:  # noqa: BLE001 - handed to who waits for the outcome
-        future.set_exception(error)
+        settle = partial(future.set_exception, error)
+    # In a greenlet of the loop's own thread Python 3.14 takes the loop for the one that runs, and doesn't wake it.
+    running = _get_running_loop()
+    _set_running_loop(None)
+    settle()
+    _set_running_loop(running)
 
 
 def outcome(future: Future[R]) -> R:
