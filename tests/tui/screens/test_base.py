@@ -64,6 +64,8 @@ async def test_6_a_token_that_is_refused_is_offered_no_key_that_changes_anything
         stage.app.feed.take(Lost("it was revoked", refused=True, is_final=True, denied=True))
         await stage.settle()
         assert "c cancel" not in stage.lines()[-1]
+        assert "token refused" in stage.lines()[0]
+        assert " rw " not in stage.lines()[0]
         await stage.press("c")
         assert "no connection: it was revoked" in stage.text()
 

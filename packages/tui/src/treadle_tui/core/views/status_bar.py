@@ -40,12 +40,10 @@ def top_line(
     """
     totals = model.totals()
     alerts = model.alerts()
-    parts: list[Spans] = [
-        (Span(" treadle", "bold"),),
-        (Span(clip(clean(server_name, ascii_only=glyphs.ascii_only), 28, ellipsis=glyphs.ellipsis), "dim"),),
-        (_link(model.link, glyphs, replay=replay),),
-        (Span(access := _access(model.link, read_only=read_only), "dim" if access == "rw" else "hold"),),
-    ]
+    name = Span(clip(clean(server_name, ascii_only=glyphs.ascii_only), 28, ellipsis=glyphs.ellipsis), "dim")
+    parts: list[Spans] = [(Span(" treadle", "bold"),), (name,), (_link(model.link, glyphs, replay=replay),)]
+    if access := _access(model.link, read_only=read_only):
+        parts.append((Span(access, "dim" if access == "rw" else "hold"),))
     queues = f"{totals.queues:,}" if model.jobs.generation else UNKNOWN
     counts: list[Spans] = [(Span(f" {queues} queue{'' if queues == '1' else 's'}"),)]
     if folded:
@@ -68,7 +66,7 @@ def top_line(
     left = joined([*parts, *counts], gap="  ")
     # The server's name gives way first, and then whether one may change anything.
     while width(left) + width(time) + 1 > cells and len(parts) > 2:
-        del parts[1 if len(parts) == 4 else 2]
+        del parts[1 if (name,) in parts else 2]
         left = joined([*parts, *counts], gap="  ")
     # The alerts say which workers are missing, and the last counts are those that queues have too.
     while width(left) + width(time) + 1 > cells and len(counts) > 1:
@@ -96,7 +94,9 @@ def _of_queues(model: Model, count: int, *, cells: int = 6) -> str:
 
 
 def _access(link: LinkState, *, read_only: bool) -> str:
-    """Return what can be changed from here; and where nothing can, whether the token itself could."""
+    """Return what can be changed from here, and whether the token itself could; one that is refused can do nothing."""
+    if link.state == "denied":
+        return "ro" if read_only else ""
     if not read_only:
         return "token ro" if link.may_write is False else "rw"
     return "ro" if link.may_write is None else "ro, token may write" if link.may_write else "ro, token ro"
