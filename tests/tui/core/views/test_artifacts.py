@@ -3,6 +3,7 @@
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import at, storied_task, task
 from tests.tui.stage import Stage, staged
+from treadle.wire.artifacts import ARTIFACTS_AT_ONCE
 from treadle_tui.core.draw.glyphs import UNICODE
 from treadle_tui.core.draw.text import plain
 from treadle_tui.core.state.detail import TaskDetail
@@ -33,6 +34,20 @@ async def test_c10_a_tasks_artifacts_stand_beneath_its_runs(server: MockServer, 
     assert "Artifacts  2" in told
     assert "   812 B report/index.html" in told
     assert "  205 MB frames.npz" in told
+
+
+def test_where_the_server_tells_no_more_artifacts_it_is_said_what_lists_all() -> None:
+    row = task(1)
+    items = [an_artifact(f"frame-{number}.png", 812) for number in range(ARTIFACTS_AT_ONCE)]
+
+    def written(count: int) -> list[str]:
+        told = {"id": row["id"], "task": row, "artifacts": items[:count]}
+        return [plain(line) for line in artifact_lines(TaskDetail.model_validate(told), UNICODE, 46)]
+
+    few, all_told = written(ARTIFACTS_AT_ONCE - 1), written(ARTIFACTS_AT_ONCE)
+
+    assert (few[1], len(few)) == ("Artifacts  99", 101)
+    assert (all_told[1], all_told[-1]) == ("Artifacts  100+", " `treadle artifacts ID` lists all of them")
 
 
 def test_a_hostile_or_long_name_of_an_artifact_keeps_to_its_line() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle.wire.artifacts import ARTIFACTS_AT_ONCE
 from treadle.wire.frames import MOST_SHOWN
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
@@ -52,9 +53,6 @@ from treadle_server.store.read.positions import position
 
 MOST_LIMITS = 1_000
 """Limits that an observer is shown; `total` tells how many there are."""
-
-MOST_ARTIFACTS = 100
-"""A task's artifacts that its observers are shown: those of its last runs."""
 
 MOST_STEPS = 200
 """A task's steps that its observers are shown among its events: the last ones."""
@@ -320,7 +318,7 @@ class TaskView(View):
         runs = await read_runs.of_task(connection, task, most_text=read_runs.MOST_TEXT)
         steps = await read_steps.outline(connection, task.seq) if task.steps else []
         stored, _ = await read_artifacts.page(
-            connection, task.seq, run_id=None, now=self._now(), limit=MOST_ARTIFACTS, offset=0
+            connection, task.seq, run_id=None, now=self._now(), limit=ARTIFACTS_AT_ONCE, offset=0
         )
         data: dict[str, Any] = {
             "id": task.id,

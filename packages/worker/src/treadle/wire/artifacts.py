@@ -11,6 +11,9 @@ from treadle.wire.reasons import SHA256
 LONGEST_NAME = 255
 """Characters of an artifact's name."""
 
+ARTIFACTS_AT_ONCE = 100
+"""Artifacts of a task that whoever watches it is told: those of its last runs."""
+
 _MEDIA_TYPE = re.compile(r"[a-zA-Z0-9!#$&^_.+-]+/[a-zA-Z0-9!#$&^_.+-]+(?: *;[ -~]*)?")
 """It becomes a header: one line, in ASCII."""
 

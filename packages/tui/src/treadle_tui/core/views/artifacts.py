@@ -1,7 +1,8 @@
 """A task's artifacts, as the rail lists them beneath its runs."""
 
 from treadle.wire.amounts import in_bytes
-from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.artifacts import ARTIFACTS_AT_ONCE, ArtifactItem
+from treadle_tui.core.draw.format import total
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean, fit
 from treadle_tui.core.state.detail import TaskDetail
@@ -15,8 +16,14 @@ def artifact_lines(detail: TaskDetail, glyphs: Glyphs, cells: int) -> list[Spans
     if not detail.artifacts:
         return []
     runs = {item.run_id for item in detail.artifacts}
-    title = (Span("Artifacts", "title"), Span(f"  {len(detail.artifacts):,}", "dim"))
-    return [(), title, *(_line(item, glyphs, cells, names_run=len(runs) > 1) for item in detail.artifacts)]
+    # The server sends the last ones, and no word of how many there were before.
+    capped = len(detail.artifacts) >= ARTIFACTS_AT_ONCE
+    title = (Span("Artifacts", "title"), Span(f"  {total(len(detail.artifacts), capped=capped)}", "dim"))
+    lines = [_line(item, glyphs, cells, names_run=len(runs) > 1) for item in detail.artifacts]
+    return [(), title, *lines, *[_ALL] * capped]
+
+
+_ALL: Spans = (Span(" `treadle artifacts ID` lists all of them", "warn"),)
 
 
 def _line(item: ArtifactItem, glyphs: Glyphs, cells: int, *, names_run: bool) -> Spans:
