@@ -1,15 +1,32 @@
-"""`treadle task`, `tasks`, `submit` and `edit` of an encrypted task, with its keys and without them (F7)."""
+"""`treadle task`: names keep to their lines; and with `tasks`, `submit` and `edit` of an encrypted task (F7)."""
 
 import httpx
 import pytest
 
-from tests.worker.cli.conftest import Command
+from tests.worker.cli.conftest import Command, Shop
 from treadle.encryption import FernetCodec, Sealer, new_key
 from treadle_server.testing import Served
 
 KEY = new_key()
 SEALER = Sealer(FernetCodec(KEY))
 SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}}
+
+
+def test_a_newline_in_a_name_does_not_break_its_line(command: Command, shop: Shop) -> None:
+    task = shop.submit(target="arm\nfree", tags={"a\nb": "c\nd"})
+    shop.start(task)
+    shop.report(task, "step", step="charge\ntwice", occurrence=1, function="charge", result=1, seconds=0.2)
+    parent = shop.submit(pool="cpu\ngpu", depends_on={"first\none": task})
+
+    shown = command.said("task", task)
+    assert "\ntarget     arm\\nfree\n" in shown
+    assert "\ntags       a\\nb=c\\nd\n" in shown
+    assert "\nstep 0     charge\\ntwice #2 " in shown
+    waiting = command.said("task", parent)
+    assert "\npool       cpu\\ngpu\n" in waiting
+    assert f"\ndepends on first\\none: {task}" in waiting
+    assert command.said("targets", "arm\nfree").startswith("target     arm\\nfree, in @global\n")
+    assert command.said("send", task, "go\non") == f"{task} go\\non waits\n"
 
 
 @pytest.fixture

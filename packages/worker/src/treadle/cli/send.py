@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import as_json, ask, print_json, say
+from treadle.cli.show import as_json, ask, print_json, say, spelt
 from treadle.cli.submit import value_of
 from treadle.cli.which import full_id
 
@@ -34,4 +34,4 @@ def send(task_id: str, *, name: str, data: str | None, key: str | None, is_json:
     if is_json:
         print_json(message)
     else:
-        say(f"{message.task_id} {message.name} {'received' if message.received else 'waits'}")
+        say(f"{message.task_id} {spelt(message.name)} {'received' if message.received else 'waits'}")

@@ -120,6 +120,11 @@ def told(text: str | None) -> str | None:
     return None if text is None else readable(text)
 
 
+def spelt(text: str | None) -> str | None:
+    """Return a name that somebody gave, or that it is encrypted, on one line: a newline in it is spelt out."""
+    return None if text is None else clean(readable(text))
+
+
 def say_result(text: str) -> None:
     """Print a text that is data: exactly into a file or pipe, and cleaned on a terminal."""
     click.echo(clean_lines(text, indent="") if _is_terminal() else text)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import age, as_json, ask, at_most, print_json, print_page, say, say_line
+from treadle.cli.show import age, as_json, ask, at_most, print_json, print_page, say, say_line, spelt
 
 if TYPE_CHECKING:
     from treadle.wire.targets import TargetItem
@@ -42,7 +42,7 @@ def _row(item: "TargetItem") -> tuple[object, ...]:
 
 
 def _print_one(item: "TargetItem") -> None:
-    say_line("target", f"{item.name}, in {item.room_id}")
+    say_line("target", f"{spelt(item.name)}, in {item.room_id}")
     for holder in item.holders:
         until = f", until {age(holder.until)}" if holder.until is not None else ""
         run_of = "" if holder.run_id is None else f", run {holder.run_id}"

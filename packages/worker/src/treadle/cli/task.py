@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from treadle.cli.show import age, as_json, ask, because, brief, duration, print_json, say, say_line, told
+from treadle.cli.show import age, as_json, ask, because, brief, duration, print_json, say, say_line, spelt, told
 from treadle.cli.which import full_id
 from treadle.wire.amounts import amount
 from treadle.wire.runs import LINES_AT_ONCE
@@ -87,7 +87,7 @@ def _described(about: _About) -> list[tuple[str, object]]:
         ("status", _status(item)),
         ("encrypted", _encrypted(item)),
         ("position", item.queue_position),
-        ("target", item.target),
+        ("target", spelt(item.target)),
         ("blocked by", _blockers(about)),
         ("not before", _when(item.limit_opens_at)),
         ("flow", item.flow_id),
@@ -101,10 +101,10 @@ def _described(about: _About) -> list[tuple[str, object]]:
         ("progress", _progress(item.progress)),
         ("trace", item.trace_id),
         ("usage", _of(item.usage, item.budget)),
-        ("tags", None if not item.tags else ", ".join(shown(item.tags))),
+        ("tags", None if not item.tags else spelt(", ".join(shown(item.tags)))),
         ("priority", item.priority or None),
         ("weight", item.weight if item.weight != 1 else None),
-        ("pool", item.pool),
+        ("pool", spelt(item.pool)),
         ("retries", f"{item.retry_count} of {item.max_retries}"),
         ("requeues", f"{item.requeue_count} of {item.max_requeues}"),
         ("created", _when(item.created_at)),
@@ -150,7 +150,7 @@ MOST_NAMED = 10
 
 def _depends_on(item: "TaskItem") -> str | None:
     """Return the tasks that it depends on, by name."""
-    parts = [f"{told(name)}: {_ids(said)}" for name, said in (item.depends_on or {}).items()]
+    parts = [f"{spelt(name)}: {_ids(said)}" for name, said in (item.depends_on or {}).items()]
     if item.depends_on_total is not None:
         parts.append(f"{item.depends_on_total:,} in all")
     return "; ".join(parts) or None
@@ -184,7 +184,7 @@ def _when(instant: datetime | None) -> str | None:
 def _run_line(each: "RunItem") -> str:
     parts = [because(each.reason, each.status)]
     if each.worker_name or each.worker_id:
-        parts.append(f"by {each.worker_name or each.worker_id}")
+        parts.append(f"by {spelt(each.worker_name or each.worker_id)}")
     parts.append(_times([("claimed", each.claimed_at), ("started", each.started_at), ("ended", each.ended_at)]))
     if each.started_at and each.ended_at:
         parts.append(f"in {duration((each.ended_at - each.started_at).total_seconds())}")
@@ -194,7 +194,7 @@ def _run_line(each: "RunItem") -> str:
 
 
 def _step_line(step: "StepItem") -> str:
-    name = told(step.step) if step.occurrence == 0 else f"{told(step.step)} #{step.occurrence + 1}"
+    name = f"{spelt(step.step)}{f' #{step.occurrence + 1}' if step.occurrence else ''}"
     if step.kind == "call":
         took = "" if step.seconds is None else f" in {duration(step.seconds)}"
         return f"{name} {step.at:%H:%M:%S}{took}: {brief(step.result, 200)}"
