@@ -39,7 +39,7 @@ def test_one_refusal_does_not_keep_the_others_and_makes_the_exit_code_1(command:
     assert (result.exit_code, result.stdout) == (1, f"{task} cancelled\n")
     wrong, unknown = result.stderr.splitlines()
     assert wrong.startswith(f"Error: {done}: Invalid task transition")
-    assert unknown.startswith(f"Error: {NOBODY}: Task not found")
+    assert unknown == f"Error: Task not found: there is no task {NOBODY}"
 
 
 def test_json_tells_of_each_in_its_place_what_became_of_it(command: Command, shop: Shop) -> None:
@@ -56,6 +56,7 @@ def test_json_tells_of_each_in_its_place_what_became_of_it(command: Command, sho
     said = "'one' is no task's id: that is a UUID, or its beginning"
     assert no_id == {"refused": "one", "type": None, "detail": said}
     assert len(result.stderr.splitlines()) == 3
+    assert result.stderr.splitlines()[-1] == f"Error: {said}"
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import click
 
-from treadle.cli.show import as_json, ask, print_json, say
+from treadle.cli.show import as_json, ask, print_json, say, spelt
 from treadle.cli.submit import value_of
 from treadle.cli.which import NotOne, explaining_filters, filter_of, full_id
 from treadle.wire.status import Ended
@@ -79,7 +79,7 @@ def steer_each(names: Sequence[str], verb: "SteeringCall[T]", said: Callable[[T]
     What was done is told also where the connection is lost before the last. As JSON what was refused stands in its
     place in the list.
     """
-    from treadle.errors import InvalidArguments, ProblemError
+    from treadle.errors import InvalidArguments, JobNotFound, ProblemError, ScheduleNotFound, TaskNotFound
 
     outcomes: list[T | dict[str, str | None]] = []
     has_refused = False
@@ -93,7 +93,10 @@ def steer_each(names: Sequence[str], verb: "SteeringCall[T]", said: Callable[[T]
                 has_refused = True
                 kind = error.problem.type if isinstance(error, ProblemError) else None
                 outcomes.append({"refused": name, "type": kind, "detail": str(error)})
-                say(f"Error: {name or repr(name)}: {error}", err=True)
+                # What is not there is named by what says so.
+                is_named = isinstance(error, NotOne | TaskNotFound | JobNotFound | ScheduleNotFound)
+                head = "" if is_named and name in str(error) else f"{spelt(name) or repr(name)}: "
+                say(f"Error: {head}{error}", err=True)
             else:
                 if not is_json:
                     say(said(done))
