@@ -92,6 +92,28 @@ def working(model: Model) -> Model:
     return model
 
 
+def test_7_what_came_over_a_slow_connection_is_as_old_when_that_breaks_as_before(
+    working: Model, clock: FrozenClock
+) -> None:
+    clock.advance(8)
+    working.heard(8.2)
+    assert working.age("workers") == pytest.approx(8.005)
+
+    clock.advance(2)
+    working.lost("gone")
+
+    assert working.data_age() == working.age("workers") == pytest.approx(10.005)
+
+
+def test_7_a_connection_that_told_nothing_new_makes_nothing_younger(working: Model, clock: FrozenClock) -> None:
+    working.lost("gone")
+    clock.advance(60)
+    working.opened({})
+    working.lost("gone again")
+
+    assert working.data_age() == pytest.approx(60.005)
+
+
 def health(model: Model) -> str:
     model.tick()
     (row,) = model.worker_rows().values()

@@ -303,8 +303,12 @@ class Model:
         return (not self.link.live and self.data_age() is not None) or any(table.outdated for table in self._tables)
 
     def data_age(self) -> float | None:
-        """Return for how many seconds nothing has been heard of the server."""
-        return None if self.link.last_alive is None else self.clock.steady() - self.link.last_alive
+        """Return how old in seconds what every screen shows may be; None before a server was heard of."""
+        if self.link.last_alive is None:
+            return None
+        # An answer that was long on its way, or a connection that told of nothing, is no younger for that.
+        known = [table.known_at for table in (self.counts, self.jobs, self.workers) if table.known_at is not None]
+        return self.clock.steady() - min(known, default=self.link.last_alive)
 
     def age(self, *topics: Topic) -> float | None:
         """Return how old in seconds what is shown of the topics may be; None when that is not worth a word."""
