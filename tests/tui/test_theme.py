@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from rich.segment import Segment
 from textual.color import Color
 from textual.theme import Theme
 
@@ -94,6 +95,23 @@ async def test_8_every_theme_draws_every_screen(name: str, server: MockServer, c
             await stage.press(*keys)
 
         assert stage.app.theme == THEMES[name].name
+
+
+@pytest.mark.parametrize("name", [name for name, theme in THEMES.items() if theme in COLOURED])
+async def test_8_the_palette_can_be_read_in_every_theme(name: str, server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock, theme=name) as stage:
+        await stage.press("ctrl+p")
+        written = [part for strip in stage.app.screen._compositor.render_strips() for part in strip]
+        palette = [part for part in written if "for commands" in part.text or "Open what is" in part.text]
+
+        def seen(part: Segment) -> float:
+            assert part.style is not None
+            assert part.style.color is not None
+            assert part.style.bgcolor is not None
+            return contrast(part.style.color.name, part.style.bgcolor.name)
+
+        assert {part.text.strip(): seen(part) for part in palette if seen(part) < 4.5} == {}
+        assert len(palette) == 2
 
 
 async def test_8_no_color_means_no_colour_at_all(
