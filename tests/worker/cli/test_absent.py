@@ -31,12 +31,29 @@ def test_a_shell_completes_the_commands_of_a_group_that_lists_without_one() -> N
     assert _completed("limits", "--") == ["--help", "--room", "--limit", "--json"]
 
 
+def test_a_shell_is_told_of_each_command_what_help_says_and_none_is_loaded_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = _told("wor", shell="zsh")
+    assert told == ["plain", "worker", group.OWN["worker"].summary, "plain", "workers", group.OWN["workers"].summary]
+
+    monkeypatch.setattr(group.LazyGroup, "get_command", None)
+    assert _completed("--v") == ["--version"]
+    assert {*group.OWN, *group.plugins()} == {*_completed("")}
+
+
 def _completed(*words: str) -> list[str]:
     """Return what the shell is told that may stand for the last of the words."""
+    return [line.partition(",")[2] for line in _told(*words, shell="bash")]
+
+
+def _told(*words: str, shell: str) -> list[str]:
     line = {"COMP_WORDS": " ".join(["treadle", *words]), "COMP_CWORD": str(len(words))}
-    told = CliRunner().invoke(group.treadle, prog_name="treadle", env={**line, "_TREADLE_COMPLETE": "bash_complete"})
+    told = CliRunner().invoke(
+        group.treadle, prog_name="treadle", env={**line, "_TREADLE_COMPLETE": f"{shell}_complete"}
+    )
     assert told.exception is None or isinstance(told.exception, SystemExit), told.output
-    return [line.partition(",")[2] for line in told.output.splitlines()]
+    return told.output.splitlines()
 
 
 @pytest.mark.usefixtures("_only_the_worker")

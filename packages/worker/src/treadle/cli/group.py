@@ -7,13 +7,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from treadle.cli import INTERRUPTED
 from treadle.cli.absent import ELSEWHERE, NotInstalled
 from treadle.cli.texts import taking_texts
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 ENTRY_POINTS = "treadle.commands"
 
@@ -167,6 +170,14 @@ class LazyGroup(click.Group):
         rows = [(name, self._summary(name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Return what may come next: of a command what the table says, without loading any."""
+        from click.shell_completion import CompletionItem
+
+        names = (name for name in self.list_commands(ctx) if name.startswith(incomplete))
+        found = [CompletionItem(name, help=self._summary(name)) for name in names]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     @_ending_quietly()
     def invoke(self, ctx: click.Context) -> Any:
