@@ -7,16 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from treadle.cli import INTERRUPTED
 from treadle.cli.absent import ELSEWHERE, NotInstalled
+from treadle.cli.summaries import SummingGroup
 from treadle.cli.texts import taking_texts
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 ENTRY_POINTS = "treadle.commands"
 
@@ -141,7 +139,7 @@ def _close_what_is_not_read() -> None:
             os.close(nowhere)
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SummingGroup):
     """A group that imports a sub-command when it is run, and says what the SDK raises in one sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -164,20 +162,6 @@ class LazyGroup(click.Group):
             return None
         loaded: click.Command = entry.load()
         return taking_texts(loaded)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of sub-commands from the tables, without loading any."""
-        rows = [(name, self._summary(name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Return what may come next: of a command what the table says, without loading any."""
-        from click.shell_completion import CompletionItem
-
-        names = (name for name in self.list_commands(ctx) if name.startswith(incomplete))
-        found = [CompletionItem(name, help=self._summary(name)) for name in names]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     @_ending_quietly()
     def invoke(self, ctx: click.Context) -> Any:
@@ -213,7 +197,8 @@ class LazyGroup(click.Group):
         """Read the command line, and print help."""
         return super().make_context(*args, **extra)
 
-    def _summary(self, name: str) -> str:
+    def summary(self, ctx: click.Context, name: str) -> str:
+        """Return the sentence that tells of a command, from the tables, without loading it."""
         if name in OWN:
             return OWN[name].summary
         if name in KNOWN:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from pydantic import BaseModel
 
+from treadle.cli.summaries import SummingGroup
 from treadle.wire.pages import MOST_OF_PAGE, PAGE
 from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.sealed import shown as readable
@@ -34,7 +35,7 @@ at_most = click.option(
 )
 
 
-class ListedGroup(click.Group):
+class ListedGroup(SummingGroup):
     """A group that lists when no sub-command is named: `treadle limits --json` is `treadle limits list --json`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
