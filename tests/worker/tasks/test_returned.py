@@ -185,6 +185,20 @@ def test_a_result_that_would_be_read_again_as_another_one_is_refused() -> None:
     assert Returned(Fallback).write(Fallback(), "result") == {"written": 0}
 
 
+class Renames(BaseModel):
+    n: int = Field(serialization_alias="written")
+
+
+def test_a_result_that_would_be_read_as_none_of_its_type_is_refused_as_well() -> None:
+    """It was kept, and who waited for it, or the step's caller, had a dict in the place of the model."""
+    said = r"^result would be read again as another one, \[Renames\(n=1\)\] as \[\{'written': 1\}\]: let its"
+    with pytest.raises(BadValue, match=said):
+        Returned(list[Renames]).write([Renames(n=1)], "result")
+
+    assert Returned(Renames).write({"written": 1}, "result") == {"written": 1}
+    assert Returned().write(Renames(n=1), "result") == {"written": 1}
+
+
 def test_what_no_type_can_write_is_told_as_ever() -> None:
     for annotation in (list[Painted], int, Any):
         with pytest.raises(BadValue, match=r"^result\[0\]: range, which is no JSON"):

@@ -22,6 +22,8 @@ from treadle.wire.values import fault
 _AS_ARGUMENTS = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="constants")
 """Bytes are sent in base64, and what is not finite is refused."""
 
+_UNREAD = object()
+
 
 class Returned:
     """The results of a function that is annotated so."""
@@ -79,8 +81,10 @@ class Returned:
         return None if fault(data) is not None else data
 
     def _is_lost(self, value: Any, data: Any, name: str) -> bool:
-        """Return whether `data`, which was written of a value, is read as another one of its type."""
-        again = self.read(data)
+        """Return whether `data`, which was written of a value of the type, is read as another one, or as none of it."""
+        again = self._again(data, otherwise=_UNREAD)
+        if again is _UNREAD:
+            return asked(lambda: bool(self._reader().validate_python([value])), lambda _: False)
         # Without what a model computes, which may be another thing each time.
         written, rewritten = (self._plain(one, name, round_trip=True) for one in (value, again))
         return is_altered(value, again, written, rewritten)
@@ -90,7 +94,10 @@ class Returned:
         if data is None:
             return None
         # Annotations of results are promises that nobody checked when the function returned.
-        return asked(lambda: self._reader().validate_json(to_json([data]))[0], lambda _: data)
+        return self._again(data, otherwise=data)
+
+    def _again(self, data: Any, *, otherwise: Any) -> Any:
+        return asked(lambda: self._reader().validate_json(to_json([data]))[0], lambda _: otherwise)
 
     def _reader(self) -> TypeAdapter[list[Any]]:
         """Return what reads a list with a result: a class by itself takes no configuration from outside.
