@@ -78,13 +78,13 @@ def test_f6_what_is_refused_is_listed_tried_again_and_dropped(command: Command, 
     listed = command.said(*at, "list").splitlines()
     assert listed[0].split() == ["ID", "JOB", "ROOM", "WRITTEN", "REFUSED", "PROBLEM"]
     assert listed[1].split()[:3] == [first, "@global:tasks:nobody", "@global"]
-    assert listed[-1] == "0 wait, 2 are refused."
+    assert listed[-1] == "0 waiting, 2 refused"
     [row, _] = command.read(*at, "list")["rows"]
     assert (row["id"], row["problem"]["status"]) == (first, 404)
 
     assert command.said(*at, "drop", second) == "1 row dropped\n"
     assert command.said(*at, "retry", "--all") == "1 row to be tried again\n"
-    assert command.said(*at, "list").splitlines() == ["No rows are refused.", "1 wait, 0 are refused."]
+    assert command.said(*at, "list").splitlines() == ["No rows are refused.", "1 waiting, 0 refused"]
     [waiting] = command.read(*at, "list", "--waiting")["rows"]
     assert (waiting["id"], waiting["problem"], waiting["refused_at"]) == (first, None, None)
 
@@ -149,7 +149,7 @@ def test_the_table_is_printed_in_the_database_s_words_and_under_another_name(com
     with shop.engine.begin() as connection:
         for statement in said.split(";\n\n"):
             connection.exec_driver_sql(statement.rstrip(";\n").replace(" ON main.", " ON "))
-    assert command.said("outbox", "--database", shop.url, "--table", "to_do", "list").endswith("0 are refused.\n")
+    assert command.said("outbox", "--database", shop.url, "--table", "to_do", "list").endswith("0 refused\n")
 
 
 _WITHOUT = """

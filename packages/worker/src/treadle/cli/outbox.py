@@ -91,7 +91,7 @@ def list_(place: tuple[str | None, str], *, waiting: bool, limit: int, is_json: 
         return
     columns = ("id", "job", "room", "written", "refused", "problem")
     print_table(columns, [_line(row) for row in found.rows], empty=f"No rows {'wait' if waiting else 'are refused'}.")
-    say(f"{found.waiting} wait, {found.refused} are refused.")
+    say(f"{found.waiting} waiting, {found.refused} refused")
 
 
 def _plain(row: "Row") -> dict[str, Any]:
