@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 import treadle
-from tests.docs import commands
+from tests.docs import commands, options
 from tests.model.diagram import diagram
+from treadle.wire.options import OPTIONS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -52,6 +53,21 @@ def test_every_public_name_is_in_the_reference(name: str) -> None:
     page = (DOCS / "reference/python.md").read_text()
 
     assert re.search(rf"^::: treadle\.{name}$", page, re.MULTILINE)
+
+
+def test_the_reference_shows_what_a_class_inherits_and_what_it_is_made_with() -> None:
+    """Of a client it had nothing that lists or steers, and of a worker nothing that it can be given."""
+    [plugin] = [one["mkdocstrings"] for one in site()["plugins"] if "mkdocstrings" in one]
+    shown = plugin["handlers"]["python"]["options"]
+
+    assert shown["inherited_members"]
+    assert shown["merge_init_into_class"]
+
+
+def test_the_table_of_options_is_what_the_wire_says_of_them() -> None:
+    """`python -m tests.docs.options` writes it."""
+    assert options.PAGE.read_text() == options.page()
+    assert all(f"\n| `{name}` | " in options.table() for name in OPTIONS)
 
 
 def test_the_page_of_commands_is_what_the_commands_say() -> None:
