@@ -15,7 +15,7 @@ from treadle.errors import DefinitionError, DuplicateTask
 from treadle.internal import InternalRegistry
 from treadle.settings import InvalidSetting
 from treadle_server.app import create_app
-from treadle_server.errors import InvalidCategory, ValidationFailed
+from treadle_server.errors import InvalidCategory, ValidationFailed, no_job
 from treadle_server.internal.executors import load
 from treadle_server.settings import Settings
 
@@ -47,6 +47,11 @@ def test_a_registry_takes_tasks_of_the_room_internal_alone() -> None:
         InternalRegistry([jobs.add], concurrency="8")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="0 or more, not 'x'"):
         InternalRegistry([jobs.add], drain_grace="x")  # type: ignore[arg-type]
+
+
+def test_for_a_job_of_the_servers_that_is_not_there_no_worker_is_asked_for() -> None:
+    assert "start a server with `--internal` that has it" in str(no_job("@internal:tasks:nobody", "lab"))
+    assert "start a worker that has it" in str(no_job("@global:tasks:nobody", "lab"))
 
 
 def test_a_broker_runs_each_task_for_one_registry() -> None:

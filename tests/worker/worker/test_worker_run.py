@@ -354,6 +354,20 @@ async def test_tasks_share_what_the_lifespan_yields_and_submit_others(client: Cl
     assert closed == [True]
 
 
+@task(room="@internal")
+def of_the_server() -> None: ...
+
+
+async def test_a_worker_says_that_it_is_given_nothing_of_the_servers(
+    working: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It said that it was open for the job, and stood idle."""
+    async with working(add, of_the_server):
+        [said] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+    assert said.startswith("the worker is given none of @internal:tasks:of_the_server: ")
+
+
 async def test_a_new_version_with_one_more_optional_argument_serves_what_waits_and_what_is_new(
     client: Client, either: Any
 ) -> None:

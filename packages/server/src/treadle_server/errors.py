@@ -9,6 +9,7 @@ TreadleError
 
 from typing import Any, ClassVar
 
+from treadle.wire.names import INTERNAL
 from treadle.wire.problems import PROBLEMS, ProblemType
 
 
@@ -250,6 +251,5 @@ class DatabaseIsNewer(StoreUnavailable):
 
 def no_job(full_name: str, room: str) -> JobNotFound:
     """Return what is said of a job that is not there, and of one that may not be seen from the room."""
-    return JobNotFound(
-        f"there is no job {full_name} to be seen from room {room}: start a worker that has it, or register it"
-    )
+    who = "a server with `--internal` that" if full_name.startswith(f"{INTERNAL}:") else "a worker that"
+    return JobNotFound(f"there is no job {full_name} to be seen from room {room}: start {who} has it, or register it")

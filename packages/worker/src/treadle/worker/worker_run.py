@@ -25,6 +25,7 @@ from treadle.transport.retries import QuietLog, delays
 from treadle.values import brief
 from treadle.wire.amounts import counted, in_seconds
 from treadle.wire.log_lines import bound
+from treadle.wire.names import INTERNAL
 from treadle.worker.connector import Connector
 from treadle.worker.credentials import Credentials
 from treadle.worker.fallback_heartbeat import FallbackHeartbeat
@@ -61,6 +62,8 @@ WITH_THE_LOOP = (
     "the worker is cancelled with everything in its event loop, as asyncio.run does at its end: what ran is missed when"
     " its leases end. Call stop() and await run_async() before"
 )
+
+OF_THE_SERVER = "the worker is given none of %s: what is in @internal the server runs, `treadle server --internal`"
 
 
 class WorkerRun:
@@ -113,6 +116,8 @@ class WorkerRun:
         assert task is not None
         self._task = task
         of = bound(worker=lambda: self._connector.worker_id)
+        if internal := [str(task.job) for task in self._config.tasks.values() if task.job.room == INTERNAL]:
+            log.warning(OF_THE_SERVER, ", ".join(internal))
         with of, captured(wanted=self._config.settings.capture_output):
             await self._work()
         if self._fatal is not None:
