@@ -82,6 +82,24 @@ def test_a_database_that_is_none(tmp_path: Path, command: str, url: str, word: s
     assert "cret" not in told
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("server --port 0 --database-url mysql://localhost/x", 2),
+        ("server --port 0 --internal nowhere:registry", 2),
+        ("server --port 0 --internal json:registry", 2),
+        ("migrate --database-url nonsense", 2),
+        ("copy nonsense sqlite:///x.db", 2),
+        ("copy sqlite:////nowhere/x.db sqlite:///x.db", 1),
+    ],
+)
+def test_what_can_not_be_meant_ends_a_command_with_2_and_what_is_not_there_with_1(
+    tmp_path: Path, words: str, code: int
+) -> None:
+    """A database or registry that is none ended it with 1, as what is refused or not reached."""
+    assert run(tmp_path, *words.split()).exit_code == code
+
+
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("hello " * 1000)
 

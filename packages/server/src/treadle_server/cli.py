@@ -31,6 +31,15 @@ def _settings(**options: Any) -> Any:
         raise click.UsageError(problems_in(error, given)) from None
 
 
+def _ended(error: Exception) -> click.ClickException:
+    """Return how a command ends: with 2 where a setting can't be meant, whoever finds that out, else with 1."""
+    from treadle_server.errors import SettingUnusable
+    from treadle_server.serving.certificates import NoCertificate
+
+    is_meant = not isinstance(error, SettingUnusable | NoCertificate)
+    return (click.ClickException if is_meant else click.UsageError)(str(error))
+
+
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
@@ -147,7 +156,7 @@ async def _serve(settings: Any) -> None:
             serving = asyncio.ensure_future(serving_app.serve([listener]))
             await serving_app.until_started(serving)
         except (NoCertificate, NotStarted, PortTaken, TreadleError) as error:
-            raise click.ClickException(str(error)) from None
+            raise _ended(error) from None
         if not serving_app.started:
             return  # it was stopped by a signal before that
         gc.freeze()  # what was imported and built is there to stay: no collection need look through it
@@ -214,7 +223,7 @@ def migrate(*, is_json: bool, **options: Any) -> None:
         with _all_private(), log.told(settings.log_format):
             asyncio.run(_migrate(settings.database_url))
     except TreadleError as error:
-        raise click.ClickException(error.detail) from None
+        raise _ended(error) from None
     database = shown(parse_url(settings.database_url))
     _say(json.dumps({"database": database, "revision": HEAD}) if is_json else "The database is up to date.")
 
@@ -253,7 +262,7 @@ def copy(source: str, target: str, *, is_json: bool) -> None:
         with _all_private():
             copied = asyncio.run(copy_database(source, target, Progress()))
     except TreadleError as error:
-        raise click.ClickException(error.detail) from None
+        raise _ended(error) from None
     except KeyboardInterrupt:
         raise click.ClickException("stopped: nothing of it is at TO") from None
     seconds = time.monotonic() - begun

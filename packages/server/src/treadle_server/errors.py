@@ -180,6 +180,10 @@ class ValidationFailed(Refused):
     problem = "validation-error"
 
 
+class SettingUnusable(ValidationFailed):
+    """A setting, or a command's argument, names what can't be meant, or needs what is not installed."""
+
+
 class PayloadTooLarge(Refused):
     """More bytes than the server takes."""
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, MemoryStore, S3Store, from_url
 
-from treadle_server.errors import ValidationFailed
+from treadle_server.errors import SettingUnusable
 from treadle_server.private import make_directory
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def open_store(url: str, directory: Path | None) -> "ObjectStore":
     """Return the store in `directory`, or where there is none at the URL.
 
     Credentials of clouds come from their own environment variables, such as AWS_ACCESS_KEY_ID. Raises
-    `ValidationFailed` for a URL that names no store.
+    `SettingUnusable` for a URL that names no store.
     """
     if directory is not None:
         # Made here, and not by the store: what tasks upload is nobody else's to read.
@@ -41,7 +41,7 @@ def open_store(url: str, directory: Path | None) -> "ObjectStore":
     try:
         return from_url(url, client_options={**TIMEOUTS, "allow_http": allows_http}, retry_config=PATIENCE)
     except (BaseError, ValueError) as error:
-        raise ValidationFailed(f"TREADLE_ARTIFACTS: {url} can't be used: {_first_line(error)}") from None
+        raise SettingUnusable(f"TREADLE_ARTIFACTS: {url} can't be used: {_first_line(error)}") from None
 
 
 def presigns(store: "ObjectStore") -> bool:

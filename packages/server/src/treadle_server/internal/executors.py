@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from starlette.types import ASGIApp
 
 from treadle.wire.modules import NotImported, imported
-from treadle_server.errors import ValidationFailed
+from treadle_server.errors import SettingUnusable
 
 
 class Executors(Protocol):
@@ -50,34 +50,34 @@ _MEMBERS = ("concurrency", "is_local", "jobs", "open", "dispatch", "nudge", "clo
 def load(named: str) -> Executors:
     """Return the executors that `module:name` stands for; the module may lie in the current directory.
 
-    Raises `ValidationFailed` when there is no such module or name in it, it ends the process, it is something else, or
+    Raises `SettingUnusable` when there is no such module or name in it, it ends the process, it is something else, or
     taskiq is missing. What the module raises itself is its author's to see.
     """
     module, colon, name = named.partition(":")
     if not (module and colon and name):
-        raise ValidationFailed(f"internal: {named!r} is not of the form module:registry, for example app.jobs:registry")
+        raise SettingUnusable(f"internal: {named!r} is not of the form module:registry, for example app.jobs:registry")
     try:
         found: Any = imported(module)
     except NotImported as error:
-        raise ValidationFailed(f"internal: {error}") from None
+        raise SettingUnusable(f"internal: {error}") from None
     except ImportError as error:
         if getattr(error.__cause__, "name", None) != "taskiq":
             raise
-        raise ValidationFailed(
+        raise SettingUnusable(
             "internal: tasks of the room @internal need taskiq: pip install 'treadle-server[internal]'"
         ) from None
     try:
         found = attrgetter(name)(found)
     except AttributeError:
-        raise ValidationFailed(f"internal: the module {module} has no {name!r}: name its InternalRegistry") from None
+        raise SettingUnusable(f"internal: the module {module} has no {name!r}: name its InternalRegistry") from None
     return check(found, named)
 
 
 def check(found: Any, named: str = "internal") -> Executors:
-    """Return what was found. Raises `ValidationFailed` unless it can run tasks as `Executors` do."""
+    """Return what was found. Raises `SettingUnusable` unless it can run tasks as `Executors` do."""
     missing = [member for member in _MEMBERS if not hasattr(found, member)]
     if missing:
-        raise ValidationFailed(
+        raise SettingUnusable(
             f"{named} is {type(found).__name__}, which has no {', '.join(missing)}: give an InternalRegistry"
         )
     executors: Executors = found

@@ -10,7 +10,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from treadle.wire.paths import check_name
-from treadle_server.errors import ValidationFailed
+from treadle_server.errors import SettingUnusable
 from treadle_server.settings import sqlite_url
 
 
@@ -19,7 +19,7 @@ def parse_url(text: str) -> URL:
 
     Accepts `sqlite:///path`, `postgresql://…`, and both with `+aiosqlite` or `+asyncpg`. PostgreSQL may have several
     hosts, as libpq's URLs: `postgresql://me@first:5432,second:5432/tasks?target_session_attrs=read-write`.
-    Raises `ValidationFailed` for any other database, for what is no URL, for SQLite that is no file, or where something
+    Raises `SettingUnusable` for any other database, for what is no URL, for SQLite that is no file, or where something
     else stands, or with parameters, and for PostgreSQL when its driver is missing.
     """
     try:
@@ -30,26 +30,26 @@ def parse_url(text: str) -> URL:
     backend = url.get_backend_name()
     drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
     if backend not in drivers:
-        raise ValidationFailed(f"{url.drivername!r} is not a database that Treadle knows: use sqlite or postgresql")
+        raise SettingUnusable(f"{url.drivername!r} is not a database that Treadle knows: use sqlite or postgresql")
     if backend == "sqlite" and not _is_file(url):
         # Each connection would have a database of its own in memory.
-        raise ValidationFailed(
+        raise SettingUnusable(
             f"{_masked(text)!r} names no file, in which SQLite's database has to stand: write sqlite:///path, or sqlite:////path"
             " where it begins at the root of the file system"
         )
     if backend == "sqlite" and "?" in text:
         # SQLAlchemy leaves out what is no parameter: of a path the rest, and another file was the database.
-        raise ValidationFailed(
+        raise SettingUnusable(
             f"{_masked(text)!r}: nothing counts behind a ?, and where one stands in the path it is written %3F"
         )
     if backend == "sqlite" and (kind := _other_than_a_file(url.database or "")):
         # Its permissions would be taken from everybody else, as the database's are: who named /tmp closed that.
-        raise ValidationFailed(
+        raise SettingUnusable(
             f"{url.database} is {kind}, and SQLite's database has to stand in a file: name one that is there, or is not"
             " there yet; nothing was changed"
         )
     if drivers[backend] == "postgresql+asyncpg" and find_spec("asyncpg") is None:
-        raise ValidationFailed(
+        raise SettingUnusable(
             "PostgreSQL needs asyncpg, which is not installed: pip install 'treadle-server[postgres]'"
         )
     url = url.set(drivername=drivers[backend])
@@ -59,7 +59,7 @@ def parse_url(text: str) -> URL:
 
 
 def _check_hosts(url: URL, text: str) -> None:
-    """Raise `ValidationFailed` for hosts and ports that can be none; the driver's engine raised what it calls them."""
+    """Raise `SettingUnusable` for hosts and ports that can be none; the driver's engine raised what it calls them."""
     try:
         url.get_dialect()().create_connect_args(url)
     except ArgumentError:
@@ -68,8 +68,8 @@ def _check_hosts(url: URL, text: str) -> None:
         raise _unreadable(text)
 
 
-def _unreadable(text: str) -> ValidationFailed:
-    return ValidationFailed(
+def _unreadable(text: str) -> SettingUnusable:
+    return SettingUnusable(
         f"the database's URL {_masked(text)!r} can't be read: write sqlite:///path or postgresql://user@host/database;"
         " in a password @ is %40, / is %2F and % is %25"
     )
