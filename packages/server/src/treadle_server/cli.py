@@ -172,7 +172,10 @@ async def _serve(settings: Any) -> None:
 
 
 def _say_hello(settings: Any, url: str) -> None:
-    """Say where tasks are served; where that can't be written, as on a full disk, they are served all the same."""
+    """Say where tasks are served; where that can't be written, as on a full disk, they are served all the same.
+
+    A log that is JSON has it as a line of its own: what collects logs often has the output too.
+    """
     import logging
 
     try:
@@ -193,14 +196,19 @@ def _drop_output() -> None:
 
 
 def _say_where(settings: Any, url: str) -> None:
+    import logging
+
     from treadle_server.store.urls import parse_url, shown
 
+    database = shown(parse_url(settings.database_url))
+    needs_token = settings.auth == "token"
+    token = settings.token_file if needs_token else "none is needed: everybody on this machine is the superuser"
+    if settings.log_format == "json":
+        logging.getLogger(__name__).info("Treadle serves %s; database %s; token %s", url, database, token)
+        return
     _say(f"Treadle serves {url}")
-    _say(f"  database  {shown(parse_url(settings.database_url))}")
-    if settings.auth == "token":
-        _say(f"  token     {settings.token_file}")
-    else:
-        _say("  token     none is needed: everybody on this machine is the superuser")
+    _say(f"  database  {database}")
+    _say(f"  token     {token}")
     _say("Press Ctrl-C to stop.")
 
 

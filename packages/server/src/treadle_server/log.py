@@ -142,6 +142,7 @@ def begin(style: Style = "console") -> None:
     for chatty in ("alembic", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(_says_more)
+    logging.captureWarnings(True)  # Python's own: a line each, too
 
 
 def _says_more(record: logging.LogRecord) -> bool:

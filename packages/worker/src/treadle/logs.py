@@ -36,6 +36,7 @@ def begin(style: Style = "console", level: int = logging.INFO) -> None:
     root.setLevel(level)
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.captureWarnings(True)  # Python's own: a line each, too
     _begun = {"style": style, "level": level}
 
 

@@ -139,6 +139,20 @@ def _close_what_is_not_read() -> None:
             os.close(nowhere)
 
 
+@contextmanager
+def _in_a_sentence() -> Iterator[None]:
+    """Have click tell what the SDK raises."""
+    from treadle.errors import TreadleError
+    from treadle.settings import InvalidSetting
+
+    try:
+        yield
+    except InvalidSetting as error:
+        raise click.UsageError(str(error)) from error
+    except TreadleError as error:
+        raise click.ClickException(str(error)) from error
+
+
 class LazyGroup(SummingGroup):
     """A group that imports a sub-command when it is run, and says what the SDK raises in one sentence."""
 
@@ -169,20 +183,17 @@ class LazyGroup(SummingGroup):
 
         A setting that can't be meant is told as a command line is that can't be: 2.
         """
-        from treadle.errors import TreadleError
-        from treadle.settings import InvalidSetting
-        from treadle.variables import untold
+        import logging
+
+        from treadle.cli import asides
         from treadle.wire.shown import clean_lines
 
-        for sentence in untold():
-            click.echo(clean_lines(f"Warning: {sentence}"), err=True)
         try:
-            return super().invoke(ctx)
-        except InvalidSetting as error:
-            raise click.UsageError(clean_lines(str(error))) from error
-        except TreadleError as error:
-            raise click.ClickException(clean_lines(str(error))) from error
+            with _in_a_sentence():
+                return super().invoke(ctx)
         except click.ClickException as error:
+            if asides.in_log(logging.ERROR, error.format_message()):
+                raise SystemExit(error.exit_code) from None
             # Whoever's words these are, click prints them as they are. The attribute is final to type checkers.
             vars(error)["message"] = clean_lines(error.message)
             raise
@@ -209,9 +220,16 @@ class LazyGroup(SummingGroup):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="treadle", message="treadle %(version)s")
-def treadle() -> None:
+@click.pass_context
+def treadle(context: click.Context) -> None:
     """Treadle: a durable task queue that you can watch and steer.
 
     The server is found by TREADLE_URL (http://127.0.0.1:7420), the token by TREADLE_TOKEN or in the data directory of
     a local server. Every command that prints data takes --json.
     """
+    from treadle.cli import asides
+    from treadle.variables import untold
+
+    asides.begin(context.invoked_subcommand)
+    for sentence in untold():
+        asides.warn(sentence)

@@ -1,7 +1,6 @@
 """`treadle outbox`, and its `list|retry|drop|ddl`."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,8 +11,6 @@ from treadle.cli.show import age, as_json, print_json, print_table, say, say_res
 from treadle.cli.task_options import Duration
 from treadle.cli.which import is_whole, the_one
 from treadle.wire.amounts import counted
-from treadle.wire.log_lines import FORMAT
-from treadle.wire.shown import CleanFormatter
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
@@ -48,7 +45,9 @@ def outbox(
     if context.invoked_subcommand is not None:
         context.obj = (database, table)
         return
+    from treadle import logs
     from treadle.outbox.relay import Relay
+    from treadle.settings import Settings
 
     url, found = _url(database), _table(table)
     if once:
@@ -56,9 +55,7 @@ def outbox(
             swept = asyncio.run(Relay(url, table=found, batch=batch).run_once())
         _once(swept, is_json=is_json)
         return
-    handler = logging.StreamHandler()
-    handler.setFormatter(CleanFormatter(FORMAT))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logs.begin(Settings().log_format)
     asyncio.run(Relay(url, table=found, batch=batch, interval=interval).run_with_signals())
 
 
