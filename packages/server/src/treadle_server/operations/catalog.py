@@ -3,7 +3,7 @@
 import copy
 import itertools
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import select
 
@@ -57,6 +57,19 @@ class Catalog:
     def forget(self, full_name: str) -> None:
         """Read the job anew the next time: it has changed elsewhere."""
         self._jobs.pop(full_name, None)
+
+    async def moved(self, known: Iterable[Job]) -> set[str]:
+        """Look which of the jobs, by which something was refused, have changed; forget and return them.
+
+        What another server commits is told here a moment later: that alone is no reason to refuse.
+        """
+        wanted = {(job.num, job.version): job.full_name for job in known}
+        async with self._store.read() as connection:
+            present = await jobs.versions(connection, sorted({num for num, _ in wanted}))
+        found = {name for (num, version), name in wanted.items() if present.get(num) != version}
+        for full_name in found:
+            self.forget(full_name)
+        return found
 
     async def find(self, full_name: str, *, room: str) -> Job:
         """Return the job of this full name as seen from `room`, from memory or else from the store.

@@ -14,7 +14,7 @@ from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Content, first_tick
 from treadle_server.engine.commands import DeleteSchedule, PauseSchedule, RunSchedule, SchemaMoved, SetSchedule
 from treadle_server.engine.commands.schedules import WasSet
-from treadle_server.errors import ValidationFailed
+from treadle_server.errors import InvalidPayload, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.checking import TRIES, check_one, unstable
 from treadle_server.operations.context import OperationContext
@@ -39,7 +39,12 @@ async def set_schedule(
     first_tick(wanted.cron, wanted.zone, wanted.interval, ctx.now())
     for _ in range(TRIES):
         job = await ctx.catalog.find(wanted.job, room=room)
-        await check_one(ctx.catalog, job, wanted.payload)
+        try:
+            await check_one(ctx.catalog, job, wanted.payload)
+        except InvalidPayload:
+            if await ctx.catalog.moved([job]):
+                continue
+            raise
         command = SetSchedule(
             principal=principal,
             room=room,

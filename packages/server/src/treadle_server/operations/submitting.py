@@ -67,7 +67,12 @@ async def submit(
     _check_scopes(principal, (item for _, item in wanted))
     for _ in range(TRIES):
         jobs = {name: await ctx.catalog.find(name, room=room) for name in names}
-        items = await _checked(ctx, room, [(jobs[name], item) for name, item in wanted])
+        try:
+            items = await _checked(ctx, room, [(jobs[name], item) for name, item in wanted])
+        except (InvalidPayload, ValidationFailed):
+            if await ctx.catalog.moved(jobs.values()):
+                continue
+            raise
         bind(items, bonds)
         command = Submit(principal=principal, room=room, items=items, order=None if bonds is None else bonds.order)
         try:
@@ -90,9 +95,9 @@ async def submit_each(
     check_room(room)
     taken: dict[int, SubmitOutcome] = _forbidden(principal, room, wanted)
     for _ in range(TRIES):
-        items = await _checked_each(ctx, room, wanted, taken)
-        if not items:
+        if len(taken) == len(wanted):
             break
+        items = await _checked_each(ctx, room, wanted, taken)
         done = await _run_each(ctx, principal, room, list(items.values()))
         for i, outcome in zip(items, done, strict=True):
             if isinstance(outcome, SchemaMoved):
@@ -215,9 +220,14 @@ async def _there(ctx: OperationContext, wanted: Iterable[TaskSubmit | PlainTask]
 async def _checked_each(
     ctx: OperationContext, room: str, wanted: Sequence[TaskOfMany | PlainTask], taken: dict[int, SubmitOutcome]
 ) -> dict[int, Submission]:
-    """Return by its place the submission of each task that has no outcome yet; what is refused gets its outcome."""
+    """Return by its place the submission of each task that has no outcome yet; what is refused gets its outcome.
+
+    Left out is what was refused by a job that has changed meanwhile.
+    """
     items: dict[int, Submission] = {}
     found: dict[int, Checked] = {}
+    jobs: dict[int, Job] = {}
+    refused: dict[int, TreadleError] = {}
     breath = monotonic() + BREATH_SECONDS
     for i, item in enumerate(wanted):
         if i in taken:
@@ -226,23 +236,26 @@ async def _checked_each(
             await asyncio.sleep(0)
             breath = monotonic() + BREATH_SECONDS
         try:
-            job, text = await ctx.catalog.find(item.job, room=room), values.text_of(item.payload)
+            jobs[i] = job = await ctx.catalog.find(item.job, room=room)
+            text = values.text_of(item.payload)
             submission, partly = build(job, room, item, text), job
             if not isinstance(item, PlainTask):
                 partly = _partly(ctx, job, item)
                 bind([submission], bonds_of([item]))
             items[i], found[i] = submission, (partly, item.payload, text)
         except TreadleError as refusal:
-            taken[i] = refusal
+            refused[i] = refusal
     places = list(found)
-    refused = {places[i]: error for i, error in (await refusals(ctx.catalog, list(found.values()))).items()}
+    refused |= {places[i]: error for i, error in (await refusals(ctx.catalog, list(found.values()))).items()}
     there = await _there(ctx, [wanted[i] for i in refused])
+    moved = await ctx.catalog.moved(doubted) if (doubted := [jobs[i] for i in refused if i in jobs]) else set()
     for i, error in refused.items():
-        if items[i].id in there:
+        if i in items and items[i].id in there:
             items[i].schema_version = UNCHECKED
             continue
-        del items[i]
-        taken[i] = error
+        items.pop(i, None)
+        if wanted[i].job not in moved:
+            taken[i] = error
     return items
 
 

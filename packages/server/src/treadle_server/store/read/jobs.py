@@ -1,7 +1,7 @@
 """Jobs with what their queues hold and who serves them."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -26,6 +26,7 @@ from treadle.wire.status import WAITING
 from treadle_server.domain.jobs import JOB_FIELDS, Job
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import JobNotFound, no_job
+from treadle_server.store.bound_lists import is_one_of
 from treadle_server.store.read import counts, failures
 from treadle_server.store.read.visibility import jobs_within, reads, seen_from
 from treadle_server.store.tables import jobs, lanes, schedules, tasks, worker_jobs, workers
@@ -59,6 +60,12 @@ async def by_name(connection: AsyncConnection, full_name: str, *, room: str) -> 
     if row is None or not visible_from(room, name.room):
         raise no_job(full_name, room)
     return Job(*row)
+
+
+async def versions(connection: AsyncConnection, nums: Collection[int]) -> dict[int, int]:
+    """Return the present version of each of the jobs that is there."""
+    statement = select(jobs.c.num, jobs.c.version).where(is_one_of(jobs.c.num, nums), jobs.c.deleted_at.is_(None))
+    return {row.num: row.version for row in await connection.execute(statement)}
 
 
 async def page(
