@@ -1,11 +1,11 @@
 """`treadle flows`, `treadle flow ID`: flows, one as a tree of its tasks, and what is done to all of these."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from treadle.cli.clock import server_time
 from treadle.cli.show import age, as_json, ask, at_most, duration, print_json, print_page, say, styled, told
 from treadle.cli.steer import print_result
 from treadle.cli.which import full_flow_id
@@ -95,7 +95,7 @@ def tree(view: "FlowView") -> Iterator[str]:
 
 def critical_path(view: "FlowView") -> Iterator[str]:
     """Return the line that tells which chain of tasks takes the longest; none before anything has begun."""
-    tasks, seconds = flow_tree.critical_path(view, datetime.now(UTC))
+    tasks, seconds = flow_tree.critical_path(view, server_time.now())
     if not seconds:
         return
     names = [task.job_name.rsplit(":", 1)[-1] for task in tasks]
@@ -118,7 +118,7 @@ def _line(task: "FlowTask", *, is_above: bool) -> str:
         how = "" if task.on_dependency_failure in {None, "cancel"} else f" ({task.on_dependency_failure})"
         parts.append(f"waits for {task.waits_for}{how}")
     if task.started_at:
-        until = task.completed_at or datetime.now(UTC)
+        until = task.completed_at or server_time.now()
         parts.append(f"in {duration(max(0.0, (until - task.started_at).total_seconds()))}")
     if task.error:
         parts.append(f"- {_first_line(task.error)}")

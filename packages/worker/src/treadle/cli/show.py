@@ -7,13 +7,14 @@ import sys
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from pydantic import BaseModel
 
+from treadle.cli.clock import server_time
 from treadle.cli.summaries import SummingGroup
 from treadle.wire.pages import MOST_OF_PAGE, PAGE
 from treadle.wire.sealed import ENCRYPTED, seal_of
@@ -79,7 +80,9 @@ def ask(call: "Callable[[Client], Awaitable[T]]") -> T:
 
     async def work() -> T:
         async with open_client() as client:
-            return await call(client)
+            answer = await call(client)
+            server_time.correct(client.opening().answered_at)
+            return answer
 
     return asyncio.run(work())
 
@@ -183,7 +186,7 @@ def age(instant: datetime | None) -> str:
     """Return how long ago an instant was, or in how long it will be, in its largest unit."""
     if instant is None:
         return "-"
-    seconds = (datetime.now(UTC) - instant).total_seconds()
+    seconds = (server_time.now() - instant).total_seconds()
     text = duration(abs(seconds))
     return f"{text} ago" if seconds >= 0 else f"in {text}"
 

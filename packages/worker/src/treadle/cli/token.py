@@ -1,10 +1,11 @@
 """`treadle token create|list|revoke`: who may ask for what, and until when."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
+from treadle.cli.clock import server_time
 from treadle.cli.show import ListedGroup, age, as_json, ask, at_most, print_json, print_page, print_table, say
 from treadle.cli.task_options import TIME, Age
 from treadle.cli.which import LENGTH, is_beginning, the_one
@@ -12,7 +13,7 @@ from treadle.wire.ids import begins
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
-    from treadle.wire.server import TokenItem
+    from treadle.wire.server import NewToken, TokenItem
 
 
 @click.group(cls=ListedGroup, subcommand_metavar="[COMMAND] [ARGS]...")
@@ -45,14 +46,13 @@ def create(
     """
     if expires is not None and expires_at is not None:
         raise click.UsageError("give --expires or --expires-at, not both")
-    if expires is not None:
-        expires_at = datetime.now(UTC) + timedelta(seconds=expires)
 
-    made = ask(
-        lambda client: client.create_token(
-            name, superuser=superuser, scopes=list(scopes) or None, expires_at=expires_at
-        )
-    )
+    async def make(client: "Client") -> "NewToken":
+        # By the clock that ends it, whatever this machine's shows.
+        at = expires_at if expires is None else (await client.stats()).server_time + timedelta(seconds=expires)
+        return await client.create_token(name, superuser=superuser, scopes=list(scopes) or None, expires_at=at)
+
+    made = ask(make)
     if is_json:
         print_json(made)
     else:
@@ -77,7 +77,7 @@ def _row(item: "TokenItem") -> tuple[object, ...]:
 def _state(item: "TokenItem") -> str:
     if item.revoked_at is not None:
         return "revoked"
-    return "expired" if item.expires_at is not None and item.expires_at <= datetime.now(UTC) else "valid"
+    return "expired" if item.expires_at is not None and item.expires_at <= server_time.now() else "valid"
 
 
 @token.command("rotate-keys")

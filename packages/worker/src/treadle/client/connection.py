@@ -148,6 +148,11 @@ class Connection:
             future.cancel()
             raise
 
+    @property
+    def answered_at(self) -> str | None:
+        """The `Date` of the last answer that came over HTTP, as its server wrote it."""
+        return None if self._http is None else self._http.answered_at
+
     def http(self) -> "HttpChannel":
         """Return the HTTP connections, which lists and the fall-back use."""
         if self._http is None:

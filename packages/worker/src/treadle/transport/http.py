@@ -96,6 +96,8 @@ class HttpChannel:
         self._transport = transport
         self._client: httpx.AsyncClient | None = None
         self._is_closed = False
+        self.answered_at: str | None = None
+        """The `Date` of the last answer, as its server wrote it."""
 
     async def close(self) -> None:
         """Close every connection; whoever still asks is told `ConnectionFailed` at once."""
@@ -222,6 +224,7 @@ class HttpChannel:
                 place = url + through(way.proxy)
                 raise ConnectionLost(f"the connection to {place} broke before the answer came ({why})") from None
             else:
+                self.answered_at = response.headers.get("Date")
                 return _answer(response, way, operation_at(method, path))
         raise error
 
