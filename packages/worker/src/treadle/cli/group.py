@@ -13,7 +13,7 @@ import click
 
 from treadle.cli import INTERRUPTED
 from treadle.cli.absent import ELSEWHERE, NotInstalled
-from treadle.cli.summaries import SummingGroup
+from treadle.cli.summaries import SummaryGroup
 from treadle.cli.texts import taking_texts
 
 ENTRY_POINTS = "treadle.commands"
@@ -153,7 +153,7 @@ def _in_a_sentence() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
 
 
-class LazyGroup(SummingGroup):
+class LazyGroup(SummaryGroup):
     """A group that imports a sub-command when it is run, and says what the SDK raises in one sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -185,14 +185,14 @@ class LazyGroup(SummingGroup):
         """
         import logging
 
-        from treadle.cli import asides
+        from treadle.cli import notices
         from treadle.wire.shown import clean_lines
 
         try:
             with _in_a_sentence():
                 return super().invoke(ctx)
         except click.ClickException as error:
-            if asides.in_log(logging.ERROR, error.format_message()):
+            if notices.in_log(logging.ERROR, error.format_message()):
                 raise SystemExit(error.exit_code) from None
             # Whoever's words these are, click prints them as they are. The attribute is final to type checkers.
             vars(error)["message"] = clean_lines(error.message)
@@ -227,9 +227,9 @@ def treadle(context: click.Context) -> None:
     The server is found by TREADLE_URL (http://127.0.0.1:7420), the token by TREADLE_TOKEN or in the data directory of
     a local server. Every command that prints data takes --json.
     """
-    from treadle.cli import asides
+    from treadle.cli import notices
     from treadle.variables import untold
 
-    asides.begin(context.invoked_subcommand)
+    notices.begin(context.invoked_subcommand)
     for sentence in untold():
-        asides.warn(sentence)
+        notices.warn(sentence)

@@ -15,7 +15,7 @@ import click
 from pydantic import BaseModel
 
 from treadle.cli.clock import server_time
-from treadle.cli.summaries import SummingGroup
+from treadle.cli.summaries import SummaryGroup
 from treadle.wire.pages import MOST_OF_PAGE, PAGE
 from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.sealed import shown as readable
@@ -36,7 +36,7 @@ at_most = click.option(
 )
 
 
-class ListedGroup(SummingGroup):
+class ListedGroup(SummaryGroup):
     """A group that lists when no sub-command is named: `treadle limits --json` is `treadle limits list --json`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ LONGEST = 1000
 """Characters of a sentence: click cuts longer ones, and by itself what is longer than a line."""
 
 
-class SummingGroup(click.Group):
+class SummaryGroup(click.Group):
     """A group whose commands' sentences are not cut."""
 
     def summary(self, ctx: click.Context, name: str) -> str:

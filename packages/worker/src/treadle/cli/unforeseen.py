@@ -28,14 +28,14 @@ def clean_what_nobody_caught() -> None:
 
 def show_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print an exception that ends the process, as Python does; that too few files may be open is no defect."""
-    from treadle.cli import asides
+    from treadle.cli import notices
     from treadle.cli.show import say
 
     if isinstance(error, OSError) and error.errno in _NO_DESCRIPTOR:
         sentence = f"{error.strerror}: the system allows fewer than this command needs; raise `ulimit -n`"
-        if not asides.in_log(logging.CRITICAL, sentence):
+        if not notices.in_log(logging.CRITICAL, sentence):
             say(f"Error: {sentence}", err=True)
-    elif not asides.in_log(logging.CRITICAL, "the command failed", (kind, error, trace)):
+    elif not notices.in_log(logging.CRITICAL, "the command failed", (kind, error, trace)):
         say("".join(traceback.format_exception(kind, error, trace)).rstrip(), err=True)
 
 
@@ -45,7 +45,7 @@ def tell_what_is_waited_for() -> None:
 
 
 def _tell_threads() -> None:
-    from treadle.cli import asides
+    from treadle.cli import notices
     from treadle.cli.show import say
 
     time.sleep(SOON_GONE)
@@ -55,7 +55,7 @@ def _tell_threads() -> None:
             f"The command has ended, and its process waits for {', '.join(left)}: a thread that is to end with the"
             " process is begun with daemon=True, any other one is to be told to end"
         )
-        if not asides.in_log(logging.WARNING, sentence):
+        if not notices.in_log(logging.WARNING, sentence):
             say(sentence, err=True)
 
 

@@ -50,7 +50,7 @@ def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
     own, and its collector of cycles looks less often than Python's does by itself, unless MODULE sets that.
     """
     from treadle import logs
-    from treadle.cli import asides
+    from treadle.cli import notices
     from treadle.errors import TreadleError
     from treadle.isolation.output import line_by_line
     from treadle.settings import Settings
@@ -62,7 +62,7 @@ def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
     tasks = load(modules)
     gc.freeze()  # what was imported is there to stay: no collection need look through it
     told = f"Tasks: {_named([task.full_name for task in tasks])}"
-    if not asides.in_log(logging.INFO, told):
+    if not notices.in_log(logging.INFO, told):
         say(told)
     try:
         made = Worker(tasks, **options)

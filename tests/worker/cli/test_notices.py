@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.cli import asides
+from treadle.cli import notices
 
 COMMAND = (sys.executable, "-c", "from treadle.cli import main; main()")
 
@@ -75,7 +75,7 @@ def test_without_structlog_it_is_said_in_words_f5(
     monkeypatch.setitem(sys.modules, "structlog", None)
     monkeypatch.setenv("treadle_log_format", "json")
 
-    asides.begin("server")
-    asides.warn("so it is")
+    notices.begin("server")
+    notices.warn("so it is")
 
     assert capsys.readouterr().err == "Warning: so it is\n"
