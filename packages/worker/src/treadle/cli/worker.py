@@ -41,6 +41,8 @@ MOST_NAMED = 20
 @click.option("--pool", type=NAME, help="The pool whose tasks it takes besides those without a pool.")
 @click.option("--drain-grace", type=Duration(0), default=30.0, show_default=True,
               help="Seconds that running tasks have to end when the worker is stopped.")  # fmt: skip
+@click.option("--max-idle", type=Duration(0, min_open=True),
+              help="Stop once there was nothing to run for so many seconds.")  # fmt: skip
 @click.option("--replace-schema", is_flag=True, help="Let changed tasks replace the registered schemas.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every step.")
 def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:

@@ -123,11 +123,12 @@ def duration(value: object) -> float | None:
     return None if isnan(length) else length
 
 
-def length_of(name: str, given: object) -> float:
+def length_of(name: str, given: object, *, may_be_zero: bool = True) -> float:
     """Return a length of time in seconds. Raises `ValueError`, which names it, for what is none."""
     length = duration(given)
-    if length is None or length < 0:
-        raise ValueError(f"{name} is a time in seconds, or a timedelta, 0 or more, not {brief(given)}")
+    if length is None or length < 0 or (length == 0 and not may_be_zero):
+        least = "0 or more" if may_be_zero else "more than 0"
+        raise ValueError(f"{name} is a time in seconds, or a timedelta, {least}, not {brief(given)}")
     return length
 
 

@@ -33,6 +33,7 @@ class WorkerConfig:
     pool: str | None
     lifespan: Lifespan | None
     drain_grace: float
+    max_idle: float | None
     replace_schema: bool
     settings: "Settings"
     names: Names

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from treadle.clock import monotonic
 from treadle.encryption.sealer import Sealer
 from treadle.errors import CantDecrypt, InvalidArguments, ProblemError
 from treadle.tasks import endings
@@ -89,6 +91,8 @@ class Runner:
         self._used = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        self.ended_at: float = -math.inf
+        """When code ended last, by our monotonic clock."""
 
     @property
     def running(self) -> list[Held]:
@@ -211,6 +215,7 @@ class Runner:
             self._running.pop(held, None)
             self._used -= held.weight
             self.freed.set()
+            self.ended_at = monotonic()
             if self._used == 0:
                 self._idle.set()
             if self._waiting:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from treadle import logs
@@ -43,12 +44,13 @@ class Worker:
     `concurrency` is the weight that runs at once, and `prefetch` the weight that is claimed beyond it, which saves a
     round trip where tasks are short; left out, the server gives as much ahead as the worker ends in 50 ms, and what has
     not moved on within one or two seconds is handed back. With `min_concurrency` more is asked for only when less than
-    that runs. `lifespan` makes what tasks share: an async
-    context manager whose value is `ctx.resources`. When the worker is stopped, what runs has `drain_grace` seconds (or
-    a timedelta) to end; the rest is handed back. `replace_schema` lets a new version of a task replace the registered
-    schema; one that only widens it, by an optional argument for instance, does so by itself. `middleware` is put around
-    each run, the first one outermost: `async def m(ctx, call_next)`. `codec` has the keys of encrypted tasks. `url`,
-    `token`, these keys and the defaults of tasks come from the environment when they are left out.
+    that runs. `lifespan` makes what tasks share: an async context manager whose value is `ctx.resources`. When the
+    worker is stopped, what runs has `drain_grace` seconds (or a timedelta) to end; the rest is handed back. With
+    `max_idle` it stops by itself once it was open at a server for so many seconds (or a timedelta) and had nothing to
+    run. `replace_schema` lets a new version of a task replace the registered schema; one that only widens it, by an
+    optional argument for instance, does so by itself. `middleware` is put around each run, the first one outermost:
+    `async def m(ctx, call_next)`. `codec` has the keys of encrypted tasks. `url`, `token`, these keys and the defaults
+    of tasks come from the environment when they are left out.
 
     Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task, no lifespan or no
     middleware, or when a task with isolation="process" stands where a child process can't find it, `NoCodec` for an
@@ -70,6 +72,7 @@ class Worker:
         pool: str | None = None,
         lifespan: Lifespan | None = None,
         drain_grace: float | timedelta = 30.0,
+        max_idle: float | timedelta | None = None,
         replace_schema: bool = False,
         middleware: Iterable[Middleware] = (),
         settings: "Settings | None" = None,
@@ -82,6 +85,7 @@ class Worker:
         if not named:
             raise DefinitionError("a worker needs at least one task: Worker([my_task])")
         grace = length_of("drain_grace", drain_grace)
+        longest_idle = inf if max_idle is None else length_of("max_idle", max_idle, may_be_zero=False)
         _check(concurrency, min_concurrency, prefetch)
         _check_texts({"name": name, "group": group, "pool": pool})
         for task in named.values():
@@ -105,6 +109,7 @@ class Worker:
             pool=pool,
             lifespan=lifespans.checked(lifespan),
             drain_grace=grace,
+            max_idle=None if longest_idle == inf else longest_idle,
             replace_schema=replace_schema,
             settings=settings,
             names=Names(urls),

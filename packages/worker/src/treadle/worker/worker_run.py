@@ -30,6 +30,7 @@ from treadle.worker.connector import Connector
 from treadle.worker.credentials import Credentials
 from treadle.worker.fallback_heartbeat import FallbackHeartbeat
 from treadle.worker.guarded_group import GuardedGroup
+from treadle.worker.idle_stop import IdleStop
 from treadle.worker.lease import Leases
 from treadle.worker.lifespan import Cuttable, LifespanCut
 from treadle.worker.limits import warn_of_others
@@ -97,6 +98,7 @@ class WorkerRun:
             on_drain=stops.set,
             spawn=self._spawn,
         )
+        self._idle_stop = IdleStop(config.max_idle or 0.0, self._leases, self._reporter.online, stops)
         self._hurries = asyncio.Event()
         self._group = GuardedGroup()
         self._background: list[asyncio.Task[object]] = []
@@ -202,6 +204,8 @@ class WorkerRun:
         self._keep(self._connector.run(self._runner))
         self._keep(self._reporter.run())
         self._beating = self._keep(self._leases.run(self._reporter.online))
+        if config.max_idle is not None:
+            self._spawn(self._idle_stop.run(self._runner))
         self._has_begun = True
 
     def _spawn(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
@@ -303,6 +307,7 @@ class WorkerRun:
             task.cancel()
 
     def _on_opened(self, worker_id: str) -> None:
+        self._idle_stop.opened()
         if self._has_limits:
             self._has_limits = False
             self._spawn(warn_of_others(self._config.tasks.values(), self._helper.request))
