@@ -69,3 +69,24 @@ def test_what_is_wrong_is_said_and_what_can_be_done_is_g9(command: Command, shop
 )
 def test_a_schedule_that_says_not_when_is_a_usage_error_g9(command: Command, words: list[str]) -> None:
     command.refused("schedules", "set", "bad", "@global:tasks:none", *words, code=2)
+
+
+def test_a_schedule_and_a_webhook_that_stand_still_say_why(command: Command, shop: Shop) -> None:
+    token = command.said("token", "create", "gone", "--superuser").strip()
+    owner = Command({**command.environment, "TREADLE_TOKEN": token})
+    owner.said("schedules", "set", "still", shop.job, "--every", "1h")
+    owner.said("webhooks", "set", "still", "https://example.org/hook")
+
+    command.said("token", "revoke", "gone")
+
+    why = "'gone' has no valid token: it goes on when a token is made for them"
+    [row] = [line for line in command.said("schedules").splitlines() if line.startswith("still ")]
+    assert " stands still " in row
+    assert f"stands     still: {why}\n" in command.said("schedules", "show", "still")
+    [row] = [line for line in command.said("webhooks").splitlines() if line.startswith("still ")]
+    assert row.rstrip().endswith(f"stands still: {why}")
+    command.said("token", "create", "gone")
+    [row] = [line for line in command.said("schedules").splitlines() if line.startswith("still ")]
+    assert " on " in row
+    [row] = [line for line in command.said("webhooks").splitlines() if line.startswith("still ")]
+    assert row.split()[-1] == "on"

@@ -1,4 +1,6 @@
-"""Which schedules a filter means."""
+"""Which schedules a filter means, and what is said of a late one."""
+
+from datetime import timedelta
 
 import pytest
 
@@ -6,7 +8,7 @@ from tests.tui.happenings import schedule
 from tests.tui.scene import BILLING, RDF, uuid
 from treadle import filters
 from treadle.wire.schedules import ScheduleItem
-from treadle_tui.core.state.schedules import means
+from treadle_tui.core.state.schedules import ScheduleRow, late_words, means
 
 
 @pytest.mark.parametrize(
@@ -32,3 +34,21 @@ def test_9_a_filter_means_a_schedule_by_what_it_is_or_its_last_task(wanted: str,
     )
 
     assert means(filters.parse(wanted), ScheduleItem.model_validate(item)) is is_meant
+
+
+WITHOUT_TOKEN = "'mia' has no valid token: it goes on when a token is made for them"
+
+
+@pytest.mark.parametrize(
+    ("status", "stands_still", "why"),
+    [
+        ("completed", None, "nothing was made"),
+        ("completed", WITHOUT_TOKEN, WITHOUT_TOKEN),
+        ("paused", WITHOUT_TOKEN, "its last task is paused"),
+    ],
+)
+def test_of_a_late_schedule_it_is_said_what_it_waits_for(status: str, stands_still: str | None, why: str) -> None:
+    item = ScheduleItem.model_validate(schedule(1, "stuck", due=0, status=status, stands_still=stands_still))
+    assert item.next_at is not None
+
+    assert late_words(ScheduleRow(item), item.next_at + timedelta(seconds=130)) == f"due 2m10 ago, {why}"

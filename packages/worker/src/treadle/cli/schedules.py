@@ -161,7 +161,7 @@ def _when(item: "ScheduleItem") -> str:
 
 
 def _row(item: "ScheduleItem") -> tuple[object, ...]:
-    state = "paused" if item.paused else "on"
+    state = "paused" if item.paused else "on" if item.stands_still is None else "stands still"
     last = age(item.last_at) if item.last_at is not None else None
     due = age(item.next_at) if item.next_at is not None else None
     return (item.name, _when(item), state, due, last, item.last_status, item.job_name)
@@ -174,6 +174,7 @@ def _lines(item: "ScheduleItem") -> dict[str, object]:
         "job": item.job_name,
         "when": _when(item) + (f", up to {length(item.jitter)} later" if item.jitter else ""),
         "missed": "one late run" if item.missed == "late" else "skipped",
+        "stands": None if item.stands_still is None else f"still: {item.stands_still}",
         "next": None if item.next_at is None else f"{item.next_at:%Y-%m-%d %H:%M:%S} UTC, {age(item.next_at)}",
         "last": last,
         "skipped": None if item.skipped_at is None else f"{age(item.skipped_at)}, {_why(item)}",

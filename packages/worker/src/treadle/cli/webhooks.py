@@ -31,13 +31,14 @@ def webhooks() -> None:
 def list_(*, room: str, limit: int, is_json: bool) -> None:
     """List a room's webhooks: yours, or everybody's for a superuser."""
     page = ask(lambda client: client.webhooks(room, limit=limit))
-    columns = ("name", "url", "jobs", "outcomes", "waiting", "dead", "owner")
+    columns = ("name", "url", "jobs", "outcomes", "waiting", "dead", "owner", "state")
     print_page(page, columns, _row, empty=f"No webhooks in {room}.", is_json=is_json)
 
 
 def _row(item: "WebhookItem") -> tuple[object, ...]:
     jobs = "all" if item.jobs is None else ", ".join(item.jobs)
-    return (item.name, item.url, jobs, ", ".join(item.statuses), item.waiting, item.dead, item.owner)
+    state = "on" if item.stands_still is None else f"stands still: {item.stands_still}"
+    return (item.name, item.url, jobs, ", ".join(item.statuses), item.waiting, item.dead, item.owner, state)
 
 
 @webhooks.command("set")

@@ -76,5 +76,6 @@ def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
 def late_words(row: ScheduleRow, now: datetime) -> str:
     """Return why a late schedule wants a look, in words for the attention list."""
     status = row.item.last_status
-    why = f"its last task is {status.value}" if status is not None and row.has_open_task else "nothing was made"
+    nothing = row.item.stands_still or "nothing was made"
+    why = f"its last task is {status.value}" if status is not None and row.has_open_task else nothing
     return f"due {age(row.overdue(now))} ago, {why}"
