@@ -11,7 +11,7 @@ from tests.live.sockets import JOB, NAME, Socket, ref, submit
 from treadle_server.live import feeds, task_windows
 from treadle_server.testing import Served
 
-KEYS = {"counts": "job", "jobs": "id", "workers": "id", "targets": "id", "limits": "id", "tasks": "id", "task": "id"}
+KEYS = {"counts": "job"} | dict.fromkeys(("jobs", "workers", "targets", "schedules", "limits", "tasks", "task"), "id")
 
 
 class Mirror:

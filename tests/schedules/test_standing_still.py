@@ -10,12 +10,15 @@ from uuid_utils import uuid7
 
 from tests.api.rooms import make_room
 from tests.conftest import FakeClock
+from tests.live.sockets import connected
+from tests.live.test_feeds import Mirror
 from tests.retention.conftest import ended
 from tests.schedules.conftest import Ticker
 from tests.webhooks.conftest import LOOPBACK, hook, mailing, outbox
 from tests.webhooks.receiver import receiving
 from treadle.wire.status import Status
 from treadle_server.engine.engine import Engine
+from treadle_server.live.views import SchedulesView
 from treadle_server.store.tables import tokens
 from treadle_server.testing import serve
 
@@ -126,3 +129,26 @@ async def test_what_stands_still_says_why_and_without_tokens_nothing_does_g10(tm
     assert listed == revoked[0]
     async with serve(data_dir=tmp_path, auth="none") as served, httpx.AsyncClient(base_url=served.url) as anybody:
         assert [(await anybody.get(path)).json()["stands_still"] for path in paths] == [None, None]
+
+
+async def test_a_dashboard_is_shown_what_stands_still_though_nothing_else_has_changed_g10(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(SchedulesView, "again_in", 0.05)
+
+    async with (
+        serve(data_dir=tmp_path) as served,
+        httpx.AsyncClient(base_url=served.url, headers=served.headers) as root,
+        connected(served) as socket,
+    ):
+        await make_room(root)
+        made = (await root.post("/v1/tokens", json={"name": "bob"})).json()
+        bob = {"Authorization": f"Bearer {made['token']}"}
+        hourly = {"job": "lab:tasks:add", "payload": {"n": 1}, "interval": 3600}
+        await root.put("/v1/rooms/lab/schedules/hourly", json=hourly, headers=bob)
+        mirror = await Mirror(socket, "schedules").watch("schedules")
+
+        await root.delete(f"/v1/tokens/{made['id']}")
+        await mirror.until(lambda m: [row["stands_still"] is None for row in m.rows.values()] == [False])
+        await root.post("/v1/tokens", json={"name": "bob"})
+        await mirror.until(lambda m: [row["stands_still"] is None for row in m.rows.values()] == [True])

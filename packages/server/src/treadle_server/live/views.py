@@ -63,6 +63,9 @@ POSITION_SECONDS = 1.0
 ROLLS = 60.0
 """Seconds after which the minutes of failures have moved on."""
 
+TOKENS_SECONDS = 30.0
+"""After how long it is shown that a schedule stands still, or goes on, as its owner's tokens want it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ViewRows:
@@ -215,6 +218,7 @@ class SchedulesView(RoomView):
     """Schedules with their next tick and their last task."""
 
     topic = "schedules"
+    again_in = TOKENS_SECONDS
     tokens_at: Callable[[], datetime | None]
 
     def concerns(self, batch: Batch) -> bool:
