@@ -8,8 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from treadle.wire.log_lines import bound, bound_now
 from treadle.worker.fallback_heartbeat import FallbackHeartbeat
 from treadle.worker.lease import Leases
+from treadle.worker.watchdog import Watchdog
 
 FULL = b'{"type": "/v1/problems/store-unavailable", "title": "Store unavailable", "status": 503, "detail": "no room"}'
 
@@ -63,7 +65,23 @@ def test_what_a_server_refuses_is_said_once_until_it_takes_one(caplog: pytest.Lo
 
     said = [record.getMessage() for record in caplog.records]
     full = f"no heartbeat over HTTP at {url} either: Store unavailable: no room; trying again"
-    assert said == [full, full, f"no heartbeat over HTTP at {url} either: answered 502: b'<html>'; trying again"]
+    proxy = f"no heartbeat over HTTP at {url} either: it answers 502, and no Treadle server does so; trying again"
+    assert said == [full, full, proxy]
+
+
+def test_a_server_that_takes_none_is_not_the_only_one_that_is_asked(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever answered first had the last word, a proxy whose server was gone too: the leases ended at the others."""
+    beaten: list[int] = []
+    with answering((502, b"<html>")) as gone, answering((200, b"{}")) as well:
+        fallback = FallbackHeartbeat(
+            Leases(no_beat), (gone, well), "token", worker_id=lambda: "w", apply=lambda *_: beaten.append(1)
+        )
+        fallback._beat()
+        for way in list(fallback._connections):
+            fallback._disconnect(way)
+
+    assert beaten == [1]
+    assert len(caplog.records) == 1
 
 
 def test_a_server_that_is_not_there_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -73,3 +91,20 @@ def test_a_server_that_is_not_there_is_said_once(caplog: pytest.LogCaptureFixtur
 
     [record] = caplog.records
     assert "refused" in record.getMessage()
+
+
+async def test_threads_beside_the_loop_say_of_which_worker_they_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[dict[str, object]] = []
+    for beside in (FallbackHeartbeat, Watchdog):
+        monkeypatch.setattr(beside, "_run", lambda _: said.append(bound_now()))
+    with bound(worker="w"):
+        threads = (
+            FallbackHeartbeat(Leases(no_beat), (), "token", worker_id=lambda: "w", apply=lambda *_: None),
+            Watchdog(Leases(no_beat)),
+        )
+
+    for one in threads:
+        one.start()
+        one._thread.join()
+
+    assert said == [{"worker": "w"}] * 2

@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,7 +52,10 @@ class FallbackHeartbeat:
         self._waits = QuietLog(log)
         self._stopping = threading.Event()
         self._connections: dict[Way, _PinnedConnection] = {}
-        self._thread = threading.Thread(target=self._run, name="treadle-heartbeat", daemon=True)
+        # What is bound where it is made, the worker, stands in its lines too.
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._run,), name="treadle-heartbeat", daemon=True
+        )
 
     def start(self) -> None:
         """Begin to look whether the loop's heartbeats come."""
@@ -81,10 +85,11 @@ class FallbackHeartbeat:
                 self._waits.say(f"no heartbeat over HTTP at {way.url} either: {error}", "trying again")
                 self._disconnect(way)
                 continue
-            if answer is not None:
-                # Noted at once: the loop, which is blocked, can't, and a target's code is ended by what is noted.
-                self._leases.note(answer, sent)
-                self._apply(answer, sent)
+            if answer is None:
+                continue  # another server may be well
+            # Noted at once: the loop, which is blocked, can't, and a target's code is ended by what is noted.
+            self._leases.note(answer, sent)
+            self._apply(answer, sent)
             return
 
     def _ways(self) -> Iterator[Way]:
@@ -121,7 +126,7 @@ def _refusal(status: int, content: bytes) -> str:
     try:
         return str(error_for(Problem.model_validate_json(content)))
     except ValueError:
-        return f"answered {status}: {content[:200]!r}"
+        return f"it answers {status}, and no Treadle server does so"
 
 
 class _PinnedConnection(http.client.HTTPConnection):

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from types import FrameType
 
 from treadle.clock import monotonic
@@ -47,7 +48,10 @@ class Watchdog:
         """When the process went on that was frozen."""
         self._is_asked = False
         self._has_warned = False
-        self._thread = threading.Thread(target=self._run, name="treadle-watchdog", daemon=True)
+        # What is bound where it is made, the worker, stands in its lines too.
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._run,), name="treadle-watchdog", daemon=True
+        )
 
     def start(self) -> None:
         """Begin to watch."""
