@@ -1,5 +1,6 @@
 """The first token's file: what can't be written leaves no token behind, and is told (G10)."""
 
+import asyncio
 import errno
 import os
 from collections.abc import Iterator
@@ -9,7 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from treadle_server.access.tokens import Access
+from treadle_server.clock import SystemClock
 from treadle_server.serving.server import NotStarted
+from treadle_server.settings import Settings
+from treadle_server.store.store import SqlStore
 from treadle_server.testing import serve
 
 pytestmark = pytest.mark.anyio
@@ -46,6 +51,28 @@ async def test_a_start_that_cant_write_the_token_leaves_none_behind_and_says_wha
     ):
         page = (await client.get("/v1/tokens")).json()
         assert [item["superuser"] for item in page["items"]] == [True]
+
+
+async def test_servers_that_start_at_once_in_one_directory_make_one_token_g10(
+    store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each made a superuser's, of which nobody had the one whose file the other had replaced."""
+    here, there = (Access(store, Settings(data_dir=tmp_path), SystemClock()) for _ in range(2))
+    both, looks, look = asyncio.Barrier(2), iter([1, 2]), Access._is_superuser
+
+    async def look_at_once(access: Access, token: str | None) -> bool:
+        found = await look(access, token)
+        if next(looks, None):
+            await both.wait()
+        return found
+
+    monkeypatch.setattr(Access, "_is_superuser", look_at_once)
+
+    await asyncio.gather(here.prepare(), there.prepare())
+
+    _, made = await here.page(limit=1, offset=0)
+    assert made == 1
+    assert (await here.principal((tmp_path / "token").read_text().strip())).superuser
 
 
 async def test_what_stands_where_the_token_is_to_be_and_is_no_file_is_told_g10(

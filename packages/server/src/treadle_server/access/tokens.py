@@ -11,7 +11,7 @@ from hashlib import sha256
 from urllib.parse import urlsplit
 
 import orjson
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import Row, func, insert, select, text, update
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from uuid_utils import uuid7
@@ -26,6 +26,7 @@ from treadle_server.domain.instants import instant
 from treadle_server.errors import Forbidden, StoreUnavailable, TooManyRequests, Unauthorized, ValidationFailed
 from treadle_server.private import read_file, write_file
 from treadle_server.settings import DATA_DIR, LOOPBACK, Settings
+from treadle_server.store.base import Tx
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tokens
 
@@ -59,6 +60,12 @@ def new_token() -> str:
     return f"tdl_{secrets.token_urlsafe(32)}"
 
 
+async def _alone(tx: Tx) -> None:
+    """Wait until no other server makes a token, and keep others from it until the commit; on SQLite none writes."""
+    if tx.dialect == "postgresql":
+        await tx.connection.execute(text("LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE"))
+
+
 class Access:
     """Knows whose a token is and what it may do; what it has read it keeps in memory until it is revoked or too old."""
 
@@ -81,10 +88,15 @@ class Access:
         path, told = self._settings.token_file, {"name": "the token's file", "setting": DATA_DIR}
         if self._settings.auth == "none" or await self._is_superuser(read_file(path, **told)):
             return
-        token = new_token()
-        # Before the store knows it: a start that can't write it would leave a superuser's token that nobody has.
-        write_file(path, f"{token}\n", **told)
-        await self.issue(token, f"local-{socket.gethostname()}"[:64], user="admin", superuser=True)
+        async with self._store.write() as tx:
+            await _alone(tx)
+            if await self._is_superuser(read_file(path, **told)):
+                return  # another server that has this directory too has made it meanwhile
+            token = new_token()
+            # Before the store knows it: a start that can't write it would leave a superuser's token that nobody has.
+            write_file(path, f"{token}\n", **told)
+            name = f"local-{socket.gethostname()}"[:64]
+            await self.issue(token, name, user="admin", superuser=True, within=tx)
 
     async def _is_superuser(self, token: str | None) -> bool:
         if not token:
@@ -208,10 +220,11 @@ class Access:
         superuser: bool = False,
         scopes: tuple[str, ...] | None = None,
         expires_at: datetime | None = None,
+        within: Tx | None = None,
     ) -> Row[tuple[object, ...]]:
         """Let a new token be a user's, with these scopes, and return its row; what is given is not checked.
 
-        Raises `StoreUnavailable`.
+        `within` a transaction that is open, or else in one of its own. Raises `StoreUnavailable`.
         """
         values = {
             "id": str(uuid7()),
@@ -223,7 +236,7 @@ class Access:
             "created_at": self._clock.now(),
             "expires_at": expires_at,
         }
-        async with self._store.write() as tx:
+        async with self._store.write() if within is None else contextlib.nullcontext(within) as tx:
             await tx.connection.execute(insert(tokens), values)
             return (await tx.connection.execute(select(tokens).where(tokens.c.id == values["id"]))).one()
 
