@@ -135,8 +135,10 @@ async def test_c10_what_is_not_there_is_not_found(studio: Studio) -> None:
     assert (missing.status_code, problem(missing)) == (404, "task-not-found")
 
 
-async def test_c10_an_object_that_was_taken_from_the_store_is_not_found(either: Studio) -> None:
-    """That another server may have it in its own data directory was not said."""
+async def test_c10_an_object_that_was_taken_from_the_store_is_not_found(
+    either: Studio, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That another server may have it in its own data directory was not said, and to who runs the servers nothing."""
     task = await either.started()
     await either.store(task)
     either.files[0].unlink()
@@ -146,6 +148,8 @@ async def test_c10_an_object_that_was_taken_from_the_store_is_not_found(either: 
     assert (answer.status_code, problem(answer)) == (404, "artifact-not-found")
     is_one_of_several = either.served.engine.store.dialect == "postgresql"
     assert ("all of them need one TREADLE_ARTIFACTS" in answer.json()["detail"]) == is_one_of_several
+    [warned] = caplog.messages
+    assert warned.endswith(answer.json()["detail"])
 
 
 HOSTILE = [

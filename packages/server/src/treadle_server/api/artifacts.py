@@ -1,5 +1,6 @@
 """Artifacts over HTTP: announced, put, finished, listed and fetched (C10)."""
 
+import logging
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -20,6 +21,8 @@ from treadle_server.operations.encode import artifact_data, page_data
 from treadle_server.operations.reading import read_task
 from treadle_server.store.read import artifacts as read_artifacts
 from treadle_server.store.read.artifacts import Announced
+
+log = logging.getLogger(__name__)
 
 UPLOAD_SECONDS = 3600
 """How long a URL for an upload is valid; an upload that has begun may take longer."""
@@ -262,9 +265,9 @@ async def _streamed(call: Call, artifact: Artifact, etag: str) -> Response:
     except FileNotFoundError:
         is_own = not call.ctx.settings.artifacts and call.ctx.engine.store.is_shared
         elsewhere = "; or another server has it, and all of them need one TREADLE_ARTIFACTS" if is_own else ""
-        raise ArtifactNotFound(
-            f"the object of artifact {artifact.name!r} is gone from the store, or cut short{elsewhere}"
-        ) from None
+        lost = f"the object of artifact {artifact.name!r} is gone from the store, or cut short{elsewhere}"
+        log.warning("%s: %s", artifact.location, lost)
+        raise ArtifactNotFound(lost) from None
     return StreamingResponse(pieces, span.status, headers)
 
 
