@@ -1,6 +1,7 @@
 """Two servers whose transactions want the same rows lock them in one order: neither waits for the other in a circle."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
@@ -17,6 +18,11 @@ from treadle_server.store.transaction import dependencies as stored
 from treadle_server.store.transaction import load
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
+
+
+@pytest.fixture(autouse=True)
+def _each_try_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ async def test_a_replacement_makes_a_new_schema_version(shop) -> None:
 
 
 async def test_replacements_in_one_commit_leave_each_schema_under_its_version(shop, caplog) -> None:
-    caplog.set_level("INFO")
+    caplog.set_level("DEBUG")
     await shop.engine.run(registration("{}"))
     several = [registration(f'{{"title": "{title}"}}', replace=True) for title in "ab"]
 

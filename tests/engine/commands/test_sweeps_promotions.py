@@ -37,7 +37,7 @@ async def test_what_is_edited_cancelled_and_promoted_in_one_transaction_is_count
 ) -> None:
     # So that other commands have room in the batch.
     monkeypatch.setattr(PromoteDue, "rows", 5)
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG)
     first, moved, gone, plain, aimed = [
         *await asleep(shop, clock, 4),
         *await asleep(shop, clock, 1, target="printer"),

@@ -103,7 +103,7 @@ async def test_of_one_that_another_writer_changed_nothing_is_written_and_all_are
 ) -> None:
     sleepers = await asleep(served, clock, 5)
     clock.advance(SECONDS)
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG)
     promote = promotions.promote
 
     async def outdated(tx: Tx, promoted: list[tuple[Task, int]], counts: Any) -> None:

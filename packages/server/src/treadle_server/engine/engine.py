@@ -224,7 +224,9 @@ class Engine:
                 self._queue.put_back(batch)
                 return True
             except (IntegrityError, LostUpdate) as error:
-                log.info("another writer was faster (%s), attempt %d", in_brief(error), attempt + 1)
+                # Of several servers now and then one is overtaken, an idle one too; twice in a row is worth a word.
+                level = logging.INFO if attempt else logging.DEBUG
+                log.log(level, "another writer was faster (%s), attempt %d", in_brief(error), attempt + 1)
                 flight.was_overtaken |= isinstance(error, Overtaken)
                 if attempt == TRIES - 1:
                     return await self._one_by_one(batch, error)
