@@ -78,7 +78,7 @@ class Engine:
         self._cache = Cache(self.dispatcher.forget_lanes)
         self.fast_submits = FastSubmits(self.rules, self._cache)
         self.trouble: StoreUnavailable | None = None
-        """Why the last batch could not be written; None since one was, or since the store was tried."""
+        """Why a batch could not be written; None since the probe has written as much as a large one."""
         self.commit_seconds, self.batch_rows = Distribution(COMMITS), Distribution(ROWS)
         self._queue = CommandQueue(most_rows, most_waiting)
         self._wake, self._moved = asyncio.Event(), asyncio.Event()
@@ -343,7 +343,6 @@ class Engine:
         told.lanes = self.dispatcher.still_ready(told.lanes)
         self.batch_rows.add(len(told.tasks))
         if told:
-            self.trouble = None  # something was written
             self.hub.publish(told)
 
     async def _apply(self, work: UnitOfWork, left: Sequence[Pending]) -> None:

@@ -9,7 +9,7 @@ EVERY = 5.0
 KEY = "probe"
 
 AFTER_TROUBLE = 65_536
-"""Bytes that are written once a batch could not be: a few may fit where the next batch does not."""
+"""Bytes that are written once a batch could not be: a few may fit, those of smaller batches too, where it does not."""
 
 
 class Probe(EngineService):
