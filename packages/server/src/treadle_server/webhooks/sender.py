@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from treadle.wire.amounts import counted
 from treadle_server.domain.webhooks import Answer, delay_after, reason_of, signature
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable
@@ -131,7 +132,7 @@ class Sender(EngineService):
         await webhooks.put_off(tx, tried)
         for one in tried:
             if one.next_at is None:
-                log.warning("delivery %s is dead after %d tries: %s", one.id, one.attempts, one.error)
+                log.warning("delivery %s is dead after %s: %s", one.id, counted(one.attempts, "attempt"), one.error)
 
     def _tried(self, one: Claimed, answer: Answer, now: datetime) -> Tried:
         assert answer.error is not None
