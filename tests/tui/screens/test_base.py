@@ -120,3 +120,23 @@ async def test_6_a_server_that_does_not_say_leaves_it_open(server: MockServer, c
     async with staged(server, clock, read_only=True) as stage:
         assert "  ro  " in stage.lines()[0]
         assert "2 Tasks" in stage.text()
+
+
+@pytest.mark.parametrize(("height", "count"), [(24, 2), (23, 1)])
+async def test_7_why_there_is_no_server_is_told_to_its_end_where_there_is_room(
+    height: int, count: int, server: MockServer, clock: FrozenClock
+) -> None:
+    why = "https://queue.example:7420 opens no websocket: it answers 200 with a page, as a proxy does that has none"
+
+    async with staged(server, clock, size=(80, height)) as stage:
+        server.drop(why)
+        await stage.settle()
+
+        lines = stage.lines()
+        first = next(number for number, line in enumerate(lines) if "Trying again." in line)
+        assert (why in " ".join(" ".join(lines[first : first + 4]).split())) == (count > 1)
+        assert "1 Queues" in lines[first + count]
+
+        server.open()
+        await stage.settle()
+        assert "1 Queues" in stage.lines()[first]

@@ -17,7 +17,7 @@ from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.actions import WAYS
 from treadle_tui.core.verbs.plan import Report, does
 from treadle_tui.core.views.mode_line import mode_line
-from treadle_tui.core.views.status_bar import banner_line, tiny_line
+from treadle_tui.core.views.status_bar import banner_lines, tiny_line
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.commands import CommandActions
 from treadle_tui.screens.editor import EditorActions
@@ -151,9 +151,10 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def _show_frame(self) -> None:
         model, glyphs = self.ctx.model, self.ctx.glyphs
-        banner = banner_line(model, self.size.width, glyphs)
+        banner = banner_lines(model, *self.size, glyphs)
         self._banner.display = bool(banner)
-        self._banner.show([banner])
+        self._banner.styles.height = len(banner)
+        self._banner.show(banner)
         self._show_mode()
         self._dim(stale=self.is_stale)
         self._status_bar.show()

@@ -7,6 +7,7 @@ from treadle.wire.status import Status
 from treadle_tui.core.draw.format import age, clock, number, rate, signed, sparkline, spread
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, fit, joined, width
+from treadle_tui.core.draw.wrapping import wrapped
 from treadle_tui.core.state.derived import Totals
 from treadle_tui.core.state.model import LinkState, Model
 
@@ -23,6 +24,12 @@ _GONE = {"denied": "The server does not take the token", "refused": "The server 
 
 LEAST_REASON = 20
 """Cells of a reason that say something."""
+
+ROOMY = 24
+"""Lines of a screen that has some for a long reason."""
+
+LONGEST_REASON = 300
+"""Characters of a reason that are shown."""
 
 LEAST_SUBJECT = 9
 """Cells of a name by which one knows it."""
@@ -188,23 +195,26 @@ def attention_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> li
     return lines
 
 
-def banner_line(model: Model, cells: int, glyphs: Glyphs) -> Spans:
+def banner_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> list[Spans]:
     """Return what stands over the panes while there is no server; nothing while there is.
 
-    Where there is no room for a few words of it the reason is left out.
+    A long reason goes on in further lines where the screen has room for them. Where it has none, and none for a few
+    words of it either, it is left out.
     """
     link = model.link
     if link.live or (link.state == "connecting" and model.data_age() is None):
-        return ()
+        return []
     quiet = model.data_age()
     shown = f"; what you see is {age(quiet)} old" if quiet is not None else ""
-    detail = clean(link.detail, ascii_only=glyphs.ascii_only)
+    detail = clean(link.detail, limit=LONGEST_REASON, ascii_only=glyphs.ascii_only)
     told: Spans = (
         Span(f" {glyphs.cross} {_GONE.get(link.state, 'No server')}{shown}. ", "bad"),
         Span("Trying again. ", "plain"),
     )
     whole: Spans = (*told, Span(detail, "dim"))
-    return whole if width(whole) <= cells or width(told) + LEAST_REASON <= cells else told
+    if height >= ROOMY:
+        return wrapped(whole, cells, indent=3)
+    return [whole if width(whole) <= cells or width(told) + LEAST_REASON <= cells else told]
 
 
 def tiny_line(model: Model, glyphs: Glyphs, *, replay: bool = False) -> Spans:
