@@ -29,6 +29,17 @@ def test_a_newline_in_a_name_does_not_break_its_line(command: Command, shop: Sho
     assert command.said("send", task, "go\non") == f"{task} go\\non waits\n"
 
 
+def test_what_waits_for_a_message_without_an_end_is_not_due(command: Command, shop: Shop) -> None:
+    task = shop.submit()
+    shop.start(task)
+    shop.report(task, "suspended", step="answer", receives=True)
+
+    [listed] = [line for line in command.said("tasks").splitlines() if task in line]
+
+    assert "3650d" not in listed
+    assert "\ndue " not in command.said("task", task)
+
+
 @pytest.fixture
 def keyed(command: Command) -> Command:
     return Command(command.environment | {"TREADLE_ENCRYPTION_KEYS": KEY})

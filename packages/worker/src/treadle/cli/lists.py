@@ -29,7 +29,7 @@ def tasks(filters: tuple[str, ...], *, limit: int, is_json: bool) -> None:
 def _task_row(item: "TaskItem") -> tuple[object, ...]:
     created, payload = age(item.created_at), brief(item.payload)
     # Of one that waits for a limit: when the limit's rate lets it start.
-    due = item.scheduled_at if item.status == "scheduled" else item.limit_opens_at
+    due = item.due or item.limit_opens_at
     place, starts = item.queue_position, None if due is None else age(due)
     return (item.id, item.job_name, item.status, place, starts, item.run_id, created, payload)
 

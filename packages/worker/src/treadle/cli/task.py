@@ -108,7 +108,7 @@ def _described(about: _About) -> list[tuple[str, object]]:
         ("retries", f"{item.retry_count} of {item.max_retries}"),
         ("requeues", f"{item.requeue_count} of {item.max_requeues}"),
         ("created", _when(item.created_at)),
-        ("due", _when(item.scheduled_at) if item.status == "scheduled" else None),
+        ("due", _when(item.due)),
         ("deadline", _when(item.deadline)),
         ("lease", _when(item.taken_until)),
         ("ended", _when(item.completed_at)),

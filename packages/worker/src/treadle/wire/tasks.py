@@ -1,5 +1,6 @@
 """Tasks as they are submitted, shown and steered; edits, filters and bulk actions can be had here too."""
 
+from datetime import datetime, timedelta
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -8,6 +9,7 @@ from treadle.wire.bulk import BulkAction, BulkEdit, BulkProblem, BulkResult, Fre
 from treadle.wire.edits import TaskChanges, TaskEdit, TaskPatch, Timed
 from treadle.wire.fields import (
     MOST_OF_REQUEST,
+    TEN_YEARS,
     GivenJson,
     GivenObject,
     Instant,
@@ -158,6 +160,16 @@ class TaskItem(ShownOptions, TaskHead):
     version: int = 1
     left_out: list[Literal["payload", "result", "checkpoint", "error"]] | None = None
     """In a window: which of these have more than 16,384 characters, and stand there empty, or of `error` in part."""
+
+    @property
+    def due(self) -> datetime | None:
+        """When it is to go on by itself: None unless it is scheduled, or when it waits for a message without an end."""
+        if self.status is not Status.SCHEDULED:
+            return None
+        at = self.next_retry_at or self.scheduled_at
+        # Such a one has a time all the same, so far off that it foretells nothing.
+        is_endless = self.reason is Reason.SUSPENDED and at - self.created_at >= timedelta(seconds=TEN_YEARS)
+        return None if is_endless else at
 
 
 class RunItem(Model):

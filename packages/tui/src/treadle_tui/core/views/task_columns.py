@@ -1,6 +1,5 @@
 """The task list's columns and orders."""
 
-from treadle.wire.fields import TEN_YEARS
 from treadle.wire.filters import Order
 from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.status import LEASED, TERMINAL, WAITING, Status
@@ -38,9 +37,7 @@ def _tries(task: TaskItem, context: CellContext) -> Spans:
 def estimated_wait(task: TaskItem, context: CellContext) -> float | None:
     """Return in how many seconds a task is likely to start: when it is due, or as its queue's forecast says."""
     if task.status is Status.SCHEDULED:
-        ahead = since(context.now, task.next_retry_at or task.scheduled_at)
-        # Who waits for a message without a timeout is due in ten years, which foretells nothing.
-        return None if ahead is None or ahead > TEN_YEARS / 2 else max(0.0, ahead)
+        return None if task.due is None else max(0.0, (task.due - context.now).total_seconds())
     return context.wait(task) if context.known else None
 
 
