@@ -156,7 +156,7 @@ def test_what_is_no_file_is_refused_and_stays_open_to_whom_it_was_n4(tmp_path: P
 
     for command in (["--database-url", f"sqlite:///{place}"], ["--database-url", f"sqlite:///{tmp_path}/./place"]):
         told = CliRunner().invoke(migrate, [*command, "--data-dir", str(tmp_path / "data")])
-        assert told.exit_code == 1
+        assert told.exit_code == 2
         assert f"is {'a directory' if what == 'directory' else 'no regular file'}, and SQLite's database" in told.output
     with pytest.raises(ValidationFailed, match="has to stand in a file: name one"):
         create_app(Settings(data_dir=tmp_path / "data", database_url=f"sqlite:///{place}"))

@@ -59,7 +59,7 @@ def test_what_is_wrong_is_said_and_what_can_be_done_is_g9(command: Command, shop
     result = command("schedules", "pause", "none", "good")
 
     assert (result.exit_code, result.stdout) == (1, "good paused\n")
-    assert "none: Schedule not found" in result.stderr
+    assert "Error: Schedule not found: there is no schedule 'none' in room @global" in result.stderr
     assert "is no minute" in command.refused("schedules", "set", "bad", shop.job, "--cron", "61 * * * *")
     command.said("schedules", "delete", "good")
 

@@ -82,6 +82,7 @@ def test_whatever_is_printed_goes_through_a_cleaner() -> None:
 
 
 RAW = {
+    "cli/notices.py": "lines of JSON, which their formatter has cleaned",
     "cli/show.py": "the cleaners' own home",
     "treadle_tui/guard.py": "a signal's name",
     "loads/process.py": "JSON for the benchmark's parent process",

@@ -63,7 +63,7 @@ USES: dict[str, list[Use] | str] = {
         Use(lambda _: [VALUE], code=1),
         _quiet(lambda it: [it.failed], code=1),
     ],
-    "copy": [Use(lambda _: [VALUE, "sqlite:///new.db"], code=1), Use(lambda _: ["sqlite:///old.db", VALUE], code=1)],
+    "copy": [Use(lambda _: [VALUE, "sqlite:///new.db"], code=2), Use(lambda _: ["sqlite:///old.db", VALUE], code=2)],
     "demo": [Use(lambda it: [_directory(it)], code=2)],
     "doctor": [_quiet(lambda _: []), _quiet(lambda _: ["--json"])],
     "edit": [
@@ -98,7 +98,7 @@ USES: dict[str, list[Use] | str] = {
         Use(lambda it: [it.put_limit("kept"), "--room", it.room]),
         Use(lambda it: [it.put_limit("kept"), "--room", it.room, "--json"]),
     ],
-    "migrate": [Use(lambda _: ["--database-url", VALUE], code=1)],
+    "migrate": [Use(lambda _: ["--database-url", VALUE], code=2)],
     "pause": [
         _quiet(lambda it: [it.open()]),
         Use(lambda it: ["--queue", it.job]),
