@@ -126,7 +126,7 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def crossed(session: nox.Session) -> None:
-    """The combinations of database and parameters that the default run leaves out: it runs every other one."""
+    """What the default run shows without it: each other combination of database and parameters, and what takes long."""
     with postgres_url() as url:
         run_tests(session, "crossed", env={POSTGRES_URL: url})
 

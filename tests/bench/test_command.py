@@ -108,6 +108,7 @@ def test_bars_are_those_of_the_cases_and_databases_that_were_measured(report: An
 
 
 @pytest.mark.postgres
+@pytest.mark.crossed
 def test_on_postgresql_a_drain_runs_on_a_database_of_its_own_that_is_dropped(tmp_path: Path, postgres_url: str) -> None:
     report = quick(tmp_path, "drain", "--database", "postgresql", "--postgres-url", postgres_url)
 

@@ -167,6 +167,7 @@ async def test_a_worker_ends_within_its_grace_though_its_server_stands_still_l10
         assert "did not answer within 2 s: the worker ends without it" in marked.worker.log.read_text()
 
 
+@pytest.mark.crossed
 async def test_a_coroutine_with_a_target_that_ignores_the_end_is_not_handed_back_before_its_process_is_gone_g5(
     tmp_path: Path, database_url: str
 ) -> None:

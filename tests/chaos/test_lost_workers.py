@@ -75,6 +75,7 @@ async def test_g8_a_killed_workers_task_is_taken_from_it_within_lease_and_sweep(
 
 
 @pytest.mark.one_database
+@pytest.mark.crossed
 async def test_a_deaf_worker_is_given_nothing_and_another_takes_what_comes_n5(
     tmp_path: Path, database_url: str
 ) -> None:

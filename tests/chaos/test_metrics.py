@@ -97,6 +97,7 @@ async def until_ended(client: Client, count: int) -> None:
             ended = counts.get("completed", 0) + counts.get("failed", 0)
 
 
+@pytest.mark.crossed
 async def test_counters_of_both_servers_are_the_databases_after_kills_g11_f5(
     servers: list[ServerProcess], postgres_database: str
 ) -> None:

@@ -88,6 +88,7 @@ async def test_a_worker_that_is_started_before_the_servers_first_start_comes_up_
             await asyncio.to_thread(worker.stop)
 
 
+@pytest.mark.crossed
 async def test_three_workers_survive_sixty_faults_from_their_first_connection_on_n4(tmp_path: Path) -> None:
     seed = random.randrange(sys.maxsize)
     print(f"seed {seed}")

@@ -433,6 +433,7 @@ def test_the_clients_own_threads_outlive_a_cancel_in_the_middle_of_a_task(
     assert f"Failed to mark task {cancelled} completed" in [line.get("text") for line in told]
 
 
+@pytest.mark.crossed
 def test_the_clients_own_threads_outlive_a_server_that_is_killed(
     serving: Serving, server: ServerProcess, root: httpx.Client, room: str
 ) -> None:

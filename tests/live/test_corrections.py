@@ -133,7 +133,7 @@ async def looked_at(engine: Engine, view: TasksView) -> ViewRows:
         return await view.read(connection)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.crossed) for n in (3, 4, 5))])
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.crossed) for n in (2, 3, 4, 5))])
 async def test_a_corrected_window_is_what_the_database_would_show(
     shop: Shop, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, seed: int
 ):

@@ -169,6 +169,7 @@ async def _both_go_on(postgres: OwnPostgres, directory: Path, seconds: float) ->
                 assert rate < MOST_BYTES_A_SECOND, server.log.read_text()[-5000:]
 
 
+@pytest.mark.crossed
 async def test_two_servers_go_on_after_their_connections_were_cut_and_write_little_n3(
     postgres: OwnPostgres, tmp_path: Path
 ) -> None:

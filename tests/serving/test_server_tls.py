@@ -68,6 +68,7 @@ async def test_the_sdk_trusts_the_authority_in_ssl_cert_file_on_its_socket_and_o
     assert stat.S_IMODE(secure.settings.token_file.stat().st_mode) == 0o600
 
 
+@pytest.mark.crossed
 async def test_each_of_many_handshakes_that_begin_at_once_is_done_on_the_loop_that_servers_have_g10(
     certificates: Certificates, tmp_path: Path
 ) -> None:

@@ -11,10 +11,6 @@ import pytest
 # On a machine that others use too each seed may take many seconds.
 pytestmark = pytest.mark.timeout(900)
 
-FOUND = (12, 88, 1092, 5422, 6287)
-"""Seeds by which something was found once. What a seed does changes with the code: tests of what was found stand where
-it was mended."""
-
 FIRST = {"own-clock": 1, "unknown-commit": 11}
 """From which seed on each planted fault is looked for."""
 
@@ -26,14 +22,14 @@ def simulated(*options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
 
 
-def test_simulations_of_new_seeds_and_of_some_old_ones_find_nothing_g1_g2_g3_g4_g5_g6_g7_g11() -> None:
+def test_simulations_of_new_seeds_find_nothing_g1_g2_g3_g4_g5_g6_g7_g11() -> None:
     first = random.SystemRandom().randrange(10**9)
 
-    done = simulated("--first", first, "--seeds", 3, "--seed", *FOUND)
+    done = simulated("--first", first, "--seeds", 4)
 
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "8 seeds, 0 failed" in done.stdout
+    assert "4 seeds, 0 failed" in done.stdout
 
 
 @pytest.mark.crossed

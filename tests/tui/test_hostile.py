@@ -82,7 +82,7 @@ def poison(server: MockServer, text: str, value: Any) -> None:
             event.get(part, {}).update(error=text, name=text)
 
 
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
 @given(TEXTS, JSON, st.sampled_from(SIZES), st.booleans())
 @example(text="\x9b2J日本", value=None, size=(120, 36), ascii_only=False)
 @example(text="\x9b2J日本", value=None, size=(120, 36), ascii_only=True)

@@ -29,6 +29,7 @@ EDGES = [(300, 80), (59, 14), (1, 1), (60, 15)]
     first=SIZES,
     others=st.lists(st.one_of(SIZES, SIZES, TINY), min_size=3, max_size=3),
 )
+@pytest.mark.crossed
 def test_8_whatever_screen_and_size_resizing_never_raises_and_the_screen_is_filled(
     name: str, first: tuple[int, int], others: list[tuple[int, int]]
 ) -> None:

@@ -217,6 +217,7 @@ def test_kill_9_takes_its_processes_along() -> None:
         assert_all_gone(processes)
 
 
+@pytest.mark.crossed
 def test_a_lost_server_ends_the_demo_and_says_so() -> None:
     with demo_at_work() as (demo, processes):
         server = next(process for process in processes if "server" in process.cmdline())

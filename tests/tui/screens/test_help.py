@@ -1,10 +1,13 @@
 """The help: every key, wrapped to the screen, searched, and opened where one is."""
 
+import pytest
+
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import Stage, staged
 from treadle_tui.core.verbs.actions import ACTIONS
 
 
+@pytest.mark.crossed
 async def test_nothing_of_it_is_cut_off_however_narrow_the_screen_is(server: MockServer, clock: FrozenClock) -> None:
     async with staged(server, clock, size=(62, 600)) as stage:
         await stage.press("question_mark")

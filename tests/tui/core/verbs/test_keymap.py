@@ -62,6 +62,7 @@ OWN = AppState(
 )
 
 
+@pytest.mark.crossed
 async def test_no_hint_names_a_key_that_the_reader_has_given_away(server: MockServer, clock: FrozenClock) -> None:
     async with staged(server, clock, app_state=OWN) as stage:
         await stage.press("3")
