@@ -29,7 +29,7 @@ from treadle_server.testing import Served, serve_in_thread
 WAIT = 0.05
 """Seconds that a request may wait for tasks: the document allows twenty."""
 
-FEW, MANY = 6, 300
+FEW, MANY = 4, 300
 """Requests to each route, in the default run and in `nox -s soak`."""
 
 PATIENCE = 60

@@ -170,7 +170,7 @@ def _holds_target(t) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.crossed) for n in range(2, 6))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.crossed) for n in range(1, 6))])
 async def test_counts_targets_runs_and_keys_hold_after_every_commit_l2_g2_g4(shop, clock, seed) -> None:
     await shop.register("fair", fair="room")
     walk = Walk(shop, clock, seed)

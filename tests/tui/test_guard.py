@@ -150,7 +150,10 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 @pytest.mark.parametrize(
     "sent",
-    [b"\xff", b"\xe4", "ü".encode()[:1] + b"x", b"\x1b[M\x23\xf0\x21"],
+    [
+        *(pytest.param(sent, marks=pytest.mark.crossed) for sent in (b"\xff", b"\xe4", "ü".encode()[:1] + b"x")),
+        b"\x1b[M\x23\xf0\x21",
+    ],
     ids=["no text", "Latin-1", "half", "mouse"],
 )
 def test_bytes_that_are_no_text_end_nothing(terminal: Terminal, sent: bytes) -> None:
@@ -163,7 +166,9 @@ def test_bytes_that_are_no_text_end_nothing(terminal: Terminal, sent: bytes) -> 
     assert terminal.is_sane
 
 
-@pytest.mark.parametrize("behind", ["qq", "q\x1bq\x1b", "[31mqq\x1b[0m"])
+@pytest.mark.parametrize(
+    "behind", ["q\x1bq\x1b", *(pytest.param(other, marks=pytest.mark.crossed) for other in ("qq", "[31mqq\x1b[0m"))]
+)
 def test_no_letter_of_a_paste_is_a_key_because_an_escape_stands_before_it(terminal: Terminal, behind: str) -> None:
     os.write(terminal.parent, f"\x1b[200~a line\x1b{behind}\x1b[201~".encode())
     os.write(terminal.parent, b"?")
@@ -297,7 +302,7 @@ def test_ctrl_z_without_a_shell_says_that_nobody_could_wake_the_dashboard(termin
     terminal.until(b"no shell waits behind the dashboard")
 
 
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTSTP])
+@pytest.mark.parametrize("number", [signal.SIGTSTP, pytest.param(signal.SIGSTOP, marks=pytest.mark.crossed)])
 def test_a_dashboard_that_goes_on_reads_keys_and_writes_once(terminal: Terminal, number: signal.Signals) -> None:
     dashboard, parent = terminal.dashboard, psutil.Process(terminal.process.pid)
     threads = dashboard.num_threads()

@@ -34,6 +34,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("dist"))
 
 
+@pytest.mark.crossed
 def test_each_wheel_and_sdist_brings_its_licence_and_tells_what_it_is(dist: Path) -> None:
     for name in NAMES:
         [wheel], [sdist] = dist.glob(f"{name}-[0-9]*.whl"), dist.glob(f"{name}-[0-9]*.tar.gz")
