@@ -1,9 +1,13 @@
 """A blocking client among greenlets, and after its program's main thread has ended."""
 
+import asyncio
 import subprocess
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
+
+from treadle import system_threads
 
 GREENLETS = Path(__file__).with_name("greenlets.py")
 ENDED_MAIN = Path(__file__).with_name("ended_main.py")
@@ -48,3 +52,18 @@ def test_a_client_finds_its_server_once_the_main_thread_has_ended(treadle_server
     # Python 3.12.0 and 3.12.1 start no thread then, whoever asks.
     places = [] if (3, 12) <= sys.version_info < (3, 12, 2) else ["thread", "exit"]
     assert told.stdout.splitlines() == [f"{place} pending" for place in places], told.stderr
+
+
+def test_what_was_cancelled_meanwhile_is_not_called_and_leaves_the_running_loop_as_it_is() -> None:
+    """As the look-up of a name whose connection took too long: it ended in an error, and the loop was not known."""
+
+    async def settled() -> bool:
+        future: Future[None] = Future()
+        future.cancel()
+        system_threads._settle(future, lambda: called.append("called"))
+        return asyncio.get_running_loop().is_running()
+
+    called: list[str] = []
+
+    assert asyncio.run(settled())
+    assert called == []

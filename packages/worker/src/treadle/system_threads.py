@@ -56,6 +56,8 @@ class Pool(ThreadPoolExecutor):
 
 
 def _settle(future: Future[R], call: Callable[[], R]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
     settle: Callable[[], None]
     try:
         settle = partial(future.set_result, call())
@@ -64,8 +66,10 @@ def _settle(future: Future[R], call: Callable[[], R]) -> None:
     # In a greenlet of the loop's own thread Python 3.14 takes the loop for the one that runs, and doesn't wake it.
     running = _get_running_loop()
     _set_running_loop(None)
-    settle()
-    _set_running_loop(running)
+    try:
+        settle()
+    finally:
+        _set_running_loop(running)
 
 
 def outcome(future: Future[R]) -> R:
