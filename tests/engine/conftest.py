@@ -16,6 +16,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import RegisterJob, RegisterWorker, ReportRun, RunReport, Steer, Submission, Submit
 from treadle_server.engine.engine import Engine
 from treadle_server.store.base import Tx
+from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks as task_table
 from treadle_server.store.task_rows import select_tasks
 from treadle_server.store.transaction.heads import waiting_lanes
@@ -122,6 +123,13 @@ async def shop(engine: Engine) -> Shop:
     shop = Shop(engine)
     await shop.register()
     return shop
+
+
+@pytest.fixture
+async def other(database_url: str) -> AsyncIterator[SqlStore]:
+    """Another server's store on the same database."""
+    async with opened(database_url, 1) as [store]:
+        yield store
 
 
 @pytest.fixture

@@ -21,10 +21,12 @@ from tests.store.loaded import fill_postgres, open_postgres
 from tests.store.recorded import Recorded, recording
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.tasks import Task
+from treadle_server.engine import due_ahead
 from treadle_server.engine.commands import (
     Beat,
     ExpireLeases,
     FindWorker,
+    LookAhead,
     MissDeadlines,
     PromoteDue,
     Receive,
@@ -104,6 +106,7 @@ async def test_every_statement_of_a_task_goes_along_an_index_whatever_is_known_o
 
     assert len(statements) > 40
     assert any("tasks.priority <= " in statement for statement in statements), "queues were read on behind their heads"
+    assert any(statement.startswith("SELECT tasks.seq \n") for statement in statements), "what is due soon was read"
     assert not failures, "\n\n".join(failures)
 
 
@@ -184,6 +187,8 @@ async def _work(shop: Shop, clock: FakeClock) -> None:
     clock.advance(20)
     await engine.run(PromoteDue())
     assert await shop.claim(worker, most=2)
+    await shop.submit(due_ahead.LEAST, due_at=clock.now() + timedelta(seconds=5))
+    await engine.run(LookAhead(clock.now() + timedelta(seconds=5)))
     clock.advance(1000)
     for sweep in (MissDeadlines(), ExpireLeases(), ReleaseHolds(), SweepWorkers(60.0)):
         await engine.run(sweep)

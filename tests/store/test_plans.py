@@ -1,5 +1,7 @@
 """The hot statements go along their indexes: a plan that sorts or scans fails here before it is slow."""
 
+from datetime import timedelta
+
 import pytest
 import sqlalchemy as sa
 
@@ -14,7 +16,7 @@ from treadle_server.store.transaction import lock_order
 from treadle_server.store.transaction.counts import fold_counts
 from treadle_server.store.transaction.heads import HEADS_OF_LANE, heads_of_lanes
 from treadle_server.store.transaction.load import _FINDERS, _TASKS_OF_WORKERS, _tasks_by_id
-from treadle_server.store.transaction.promotions import due_statement
+from treadle_server.store.transaction.promotions import DUE_BY_SEQ, DUE_SEQS, due_statement
 from treadle_server.store.transaction.targets import _claimable, _states
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fresh_database")]
@@ -101,6 +103,18 @@ async def test_what_is_due_is_found_along_a_partial_index(shop, clock, is_exclus
     assert _is_indexed(steps)
     # Thousands may be due at the same moment: each portion would read and sort all of them.
     assert "Sort" not in steps
+
+
+async def test_what_is_due_soon_is_found_along_a_partial_index_and_read_by_number(shop, clock) -> None:
+    await shop.submit(500, due_at=clock.now() + timedelta(seconds=5))
+    async with shop.engine.store.write() as tx:
+        numbers = await plan(tx, DUE_SEQS.statement, {"until": clock.now(), "most": 10})
+        whole = await plan(tx, DUE_BY_SEQ.statement, {"seqs": [1, 2]})
+
+    assert "ix_tasks_due" in numbers
+    assert _is_indexed(numbers)
+    assert "Sort" not in numbers
+    assert _is_indexed(whole)
 
 
 async def test_tasks_are_found_by_id_worker_and_unique_key_along_an_index(shop) -> None:

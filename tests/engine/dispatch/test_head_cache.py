@@ -301,15 +301,6 @@ class Walk:
             return sum(len(queue.tasks) for queue in (await read_queues(tx, self.clock.now())).values())
 
 
-@pytest.fixture
-async def other(database_url):
-    """Another server's store on the same database."""
-    store = SqlStore(database_url)
-    await store.open()
-    yield store
-    await store.close()
-
-
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.crossed) for n in (1, 2, 3, 4))])
 async def test_each_claim_hands_out_what_a_fresh_read_of_all_rows_gives_l9_c11_e5(
     shop, clock, monkeypatch, other, seed

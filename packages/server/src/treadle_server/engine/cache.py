@@ -32,7 +32,7 @@ A bulk of 1,000 that took its own in its transaction went there and back four ti
 class Cache:
     """Jobs with their lanes and the counts of their queues, targets, and the next task's number."""
 
-    def __init__(self, on_clear: Callable[[], None]) -> None:
+    def __init__(self, *on_clear: Callable[[], None]) -> None:
         self._as_of: int | None = None
         self._jobs: dict[str, Job] = {}
         self._lanes: dict[tuple[int, str, str], int] = {}
@@ -52,7 +52,8 @@ class Cache:
         self._waiting.clear()
         self._targets.clear()
         self._forget_seqs()
-        self._on_clear()
+        for forget in self._on_clear:
+            forget()
 
     def _forget_seqs(self) -> None:
         self._seqs, self._block = (), BLOCK

@@ -24,6 +24,7 @@ from treadle_server.engine.dispatch.assignments import Assignments
 from treadle_server.engine.dispatch.dispatcher import Dispatcher, Freed
 from treadle_server.engine.dispatch.http_claims import HttpClaims
 from treadle_server.engine.dispatch.slots import WorkerSlot
+from treadle_server.engine.due_ahead import DueAhead
 from treadle_server.engine.fast_path.reports import FastReports
 from treadle_server.engine.fast_path.submits import FastSubmits
 from treadle_server.engine.hooks import Hooks
@@ -75,7 +76,8 @@ class Engine:
         """Writes into a transaction that this server is there, where other servers may not know it."""
         self._limits = LimitKeeper(self.clock.monotonic)
         self._log_lines = LogLineNumbers()
-        self._cache = Cache(self.dispatcher.forget_lanes)
+        self.due_ahead = DueAhead()
+        self._cache = Cache(self.dispatcher.forget_lanes, self.due_ahead.clear)
         self.fast_submits = FastSubmits(self.rules, self._cache)
         self.trouble: StoreUnavailable | None = None
         """Why a batch could not be written; None since the probe has written as much as a large one."""
@@ -265,7 +267,7 @@ class Engine:
                 self.drift.look(now)
                 sight = await self._limits.begin(tx, now, goes_first=flight.was_overtaken)
                 fast = self._cache.look(tx) and fast
-                work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines)
+                work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines, self.due_ahead)
                 new = await self.fast_submits.submit(work, batch) if fast else []
                 if left := [pending for pending in batch if not pending.is_done]:
                     await self._apply(work, left)

@@ -46,6 +46,8 @@ class ReadSet:
     """Finders of `load.tasks_found`, and how many tasks are wanted of each."""
     due: tuple[int, int] | None = None
     """How many tasks are wanted whose time has come: by who alone writes, and by one of several servers."""
+    due_until: datetime | None = None
+    """Up to when what is due is to be read ahead."""
     stamped_at: datetime | None = None
     """When the leases were last stamped anew: the limits of older runs count from then."""
     grace: timedelta = timedelta(0)

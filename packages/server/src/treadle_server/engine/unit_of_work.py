@@ -23,6 +23,7 @@ from treadle_server.domain.superseding import Rivals
 from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
 from treadle_server.engine.changes import Changes
 from treadle_server.engine.dependencies import Dependencies
+from treadle_server.engine.due_ahead import DueAhead
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.step_book import StepBook
@@ -52,7 +53,13 @@ class UnitOfWork:
     """What one batch knows and changes; what plain submits and reports have no need of is made when it is asked for."""
 
     def __init__(
-        self, tx: Tx, now: datetime, rules: Rules, draw: Callable[[], float], log_lines: LogLineNumbers
+        self,
+        tx: Tx,
+        now: datetime,
+        rules: Rules,
+        draw: Callable[[], float],
+        log_lines: LogLineNumbers,
+        due_ahead: DueAhead,
     ) -> None:
         self.tx = tx
         self.now = now
@@ -60,6 +67,7 @@ class UnitOfWork:
         """Whether there is nothing in it but plain submits and plain reports, which the fast path takes."""
         self.rules = rules
         self.draw = draw
+        self.due_ahead = due_ahead
         self.tasks: dict[TaskId, Task] = {}
         self.jobs: dict[JobName, Job] = {}
         self.jobs_by_num: dict[int, Job] = {}
@@ -73,6 +81,8 @@ class UnitOfWork:
         self.past_owners: dict[int, set[str]] = {}
         self.holds: dict[tuple[int, int], Hold] = {}
         self.found: dict[str, list[Task]] = {}
+        self.reads_on = False
+        """Whether more is to be read of what is due soon."""
         self.artifacts: dict[tuple[int, int, str], Artifact] = {}
         self.dead_artifacts: list[Artifact] = []
         self.schedules: dict[str, Schedule] = {}

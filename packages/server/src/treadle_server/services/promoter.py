@@ -1,9 +1,10 @@
 """The promoter: puts scheduled tasks into the queue when they are due, to the moment (E1), and lets limits fill."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from math import inf
 
 from treadle.wire.status import Status
-from treadle_server.engine.commands import OpenLimits, PromoteDue
+from treadle_server.engine.commands import LookAhead, OpenLimits, PromoteDue
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.services.base import EngineService
@@ -12,6 +13,9 @@ from treadle_server.store.read.tasks import next_due
 
 LONGEST_SLEEP = 1.0
 """Seconds: the poll behind the wake-up."""
+
+AHEAD = 2.0
+"""Seconds before they are due in which many are read, once in each `LONGEST_SLEEP`."""
 
 MOST_PORTIONS = 70
 """Portions of what is due that are promoted before it is looked whether a limit has a token."""
@@ -25,6 +29,7 @@ class Promoter(EngineService):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._next: datetime | None = None
+        self._looked_at = -inf
         engine.hub.listen(self._heard)
 
     def _heard(self, batch: Batch) -> None:
@@ -41,6 +46,16 @@ class Promoter(EngineService):
         for _ in range(MOST_PORTIONS):
             if await self._engine.run(PromoteDue()) < PromoteDue.rows:
                 return
+
+    async def _look_ahead(self, due: datetime) -> None:
+        """Have what is due soon read, if that is much, until the first of it is due."""
+        now, at = self._engine.clock.now(), self._engine.clock.monotonic()
+        until = now + timedelta(seconds=AHEAD)
+        if due > until or at < self._looked_at + LONGEST_SLEEP:
+            return
+        self._looked_at = at
+        while self._engine.clock.now() < due and await self._engine.run(LookAhead(until)):
+            pass
 
     async def turn(self) -> float:
         """Promote what is due, let lines go on that have a token, and return how long nothing else will be.
@@ -64,4 +79,5 @@ class Promoter(EngineService):
         self._next = min((at for at in (self._next, opens_at) if at is not None), default=None)
         if self._next is None:
             return LONGEST_SLEEP
+        await self._look_ahead(self._next)
         return min(LONGEST_SLEEP, max(0.0, (self._next - self._engine.clock.now()).total_seconds()))

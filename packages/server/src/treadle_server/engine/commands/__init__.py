@@ -20,6 +20,7 @@ from treadle_server.engine.commands.submit import SchemaMoved, Submission, Submi
 from treadle_server.engine.commands.sweeps import (
     DeleteOrphans,
     ExpireLeases,
+    LookAhead,
     MissDeadlines,
     PromoteDue,
     ReleaseHolds,
@@ -46,6 +47,7 @@ __all__ = [
     "FireDue",
     "ForgetIdle",
     "LinkJobs",
+    "LookAhead",
     "MissDeadlines",
     "OpenLimits",
     "PatchJob",

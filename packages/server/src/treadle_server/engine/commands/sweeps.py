@@ -36,6 +36,21 @@ MOST_DUE_OF_SEVERAL = 1000
 
 
 @dataclass(slots=True)
+class LookAhead(OneRow):
+    """Reads some of what is due soon, where that is much; returns whether there is more to be read."""
+
+    until: datetime
+
+    def reads(self, reads: ReadSet) -> None:
+        """Read on."""
+        reads.due_until = self.until
+
+    def apply(self, work: UnitOfWork) -> bool:
+        """Return whether there is more."""
+        return work.reads_on
+
+
+@dataclass(slots=True)
 class PromoteDue:
     """Moves what is due into the queue; returns how many there were, fewer than `rows` when those were all."""
 

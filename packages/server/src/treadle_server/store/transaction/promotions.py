@@ -5,18 +5,19 @@ in which each differs from what it was, a promotion took the server 42 of the 11
 until its code has gone on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, bindparam, literal
+from sqlalchemy import Select, bindparam, literal, select
 
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
+from treadle_server.store.bound_lists import is_among
 from treadle_server.store.postgres.changes import Change, Part
-from treadle_server.store.prepared import Prepared
+from treadle_server.store.prepared import Prepared, Rows
 from treadle_server.store.sqlite.rows import record_of, tasks_of
 from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.task_rows import locked, select_tasks
@@ -51,19 +52,49 @@ def due_statement(*, is_exclusive: bool = False) -> Select[Any]:
 _due = Prepared(due_statement())
 _due_of_exclusive = Prepared(due_statement(is_exclusive=True), is_apart=True)
 
+Due = tuple[list[Task], AbstractSet[int]]
+"""Tasks whose time has come, and the numbers of those that wait for nothing else any more."""
 
-async def due_tasks(tx: Tx, now: datetime, most: int) -> tuple[list[Task], AbstractSet[int]]:
-    """Return up to `most` tasks that are due, and the numbers of those that wait for nothing else any more.
+
+async def due_tasks(tx: Tx, now: datetime, most: int) -> Due:
+    """Return up to `most` tasks that are due, in the order in which they are.
 
     Where there are other servers they are locked, with their targets; one that another server is at, or whose target it
     is at, is left to it.
     """
     rows = await (_due_of_exclusive if tx.is_exclusive else _due).rows(tx, now=now, most=most)
+    found, free = _due_of(tx, rows)
+    return await with_free_targets(tx, found), free
+
+
+def _due_of(tx: Tx, rows: Rows) -> Due:
     whole = (row[:-1] for row in rows)
     found = tasks_of(whole) if tx.dialect == "sqlite" else [record_of(row) for row in whole]
     # Whoever sleeps gets no hold, and what it waits for else is told with it.
-    free = {task.seq for task, row in zip(found, rows, strict=True) if not (row[-1] or task.blocked)}
-    return await with_free_targets(tx, found), free
+    return found, {task.seq for task, row in zip(found, rows, strict=True) if not (row[-1] or task.blocked)}
+
+
+DUE_SEQS = Prepared(
+    select(tasks.c.seq)
+    .where(status_in(Status.SCHEDULED), tasks.c.due_at <= bindparam("until"))
+    .order_by(tasks.c.due_at)
+    .limit(bindparam("most")),
+    is_apart=True,
+)
+DUE_BY_SEQ = Prepared(select_tasks(keeps_waiting).where(is_among(tasks.c.seq, "seqs")), is_apart=True)
+
+
+async def due_seqs(tx: Tx, until: datetime, most: int) -> list[int]:
+    """Return the numbers of up to `most` tasks that are due up to a moment, in the order in which they are.
+
+    For who writes alone.
+    """
+    return [seq for (seq,) in await DUE_SEQS.rows(tx, until=until, most=most)]
+
+
+async def due_tasks_by_seq(tx: Tx, seqs: Collection[int]) -> Due:
+    """Return tasks that were due up to a moment, in no order. For who writes alone."""
+    return _due_of(tx, await DUE_BY_SEQ.rows(tx, seqs=seqs))
 
 
 async def promote(tx: Tx, promoted: Sequence[tuple[Task, int]], counts: Counts = NO_COUNTS) -> None:
