@@ -160,7 +160,7 @@ async def test_what_a_task_says_is_spelt_out_and_never_fails_it(
     assert lines == ["a \\x00 b", "\\ud800", "\\x00" * 2000, "odd level"]
     assert failed.error == "ValueError: a \\x00 b \\ud800"
     assert "ValueError: a \\x00 b \\ud800" in (run.traceback or "")
-    assert mute.error == "Unspeakable: a Unspeakable that can't be printed"
+    assert mute.error == "Unspeakable: Unspeakable, which can't be printed"
     assert (unreal.status, unreal.reason) == ("failed", "error")
 
 
@@ -170,7 +170,7 @@ async def test_an_error_that_can_not_be_written_ends_its_own_run_alone(client: C
         mute, [run] = await ends(client, raises_in_process.bind(0))
         after, _ = await ends(client, raises_in_process.bind(1))
 
-    assert mute.error == "Unspeakable: a Unspeakable that can't be printed"
+    assert mute.error == "Unspeakable: Unspeakable, which can't be printed"
     assert "asyncio" not in (run.traceback or "")
     assert (after.status, after.result) == ("completed", 1)
 

@@ -1,5 +1,7 @@
 """Exceptions whose classes answer nothing, wherever code raises them: they fail their run, and the worker goes on."""
 
+import signal
+from collections.abc import Iterator
 from typing import Any, Never
 
 import pytest
@@ -31,6 +33,11 @@ class Exits(Exception):
         raise SystemExit(3)
 
 
+class Interrupts(Exception):
+    def __str__(self) -> Never:
+        raise KeyboardInterrupt
+
+
 class Exiting(Exception):
     def __getattribute__(self, name: str) -> Never:
         raise SystemExit(name)
@@ -40,6 +47,8 @@ def fail(kind: str) -> Never:
     match kind:
         case "exits":
             raise Exits
+        case "interrupts":
+            raise Interrupts
         case "exits when read":
             raise Exiting
         case "mute":
@@ -52,7 +61,7 @@ def fail(kind: str) -> Never:
             raise NoWords
 
 
-KINDS = ["mute", "group", "stop", "no words", "exits", "exits when read"]
+KINDS = ["mute", "group", "stop", "no words", "interrupts", "exits", "exits when read"]
 
 
 @task(max_retries=0)
@@ -70,6 +79,15 @@ def fails_in_process(kind: str) -> None:
     fail(kind)
 
 
+@pytest.fixture
+def handled() -> Iterator[None]:
+    """Handle SIGINT, as a worker that is a process does."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("handled")
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_can_not_be_read_fails_its_run_alone_n1(client: Client, working: Any, kind: str) -> None:
     tasks = [fails_in_loop, fails_in_thread, fails_in_process]
@@ -139,6 +157,17 @@ def ask(error: BaseException) -> list[Any]:
 def test_a_ctrl_c_of_the_very_moment_at_which_a_class_is_asked_is_no_answer(number: int) -> None:
     with pytest.raises(KeyboardInterrupt):
         ask(KeyboardInterrupt())[number]()
+
+
+@pytest.mark.usefixtures("handled")
+@pytest.mark.parametrize("number", range(6))
+def test_what_a_class_raises_is_no_ctrl_c_where_a_worker_handles_it(number: int) -> None:
+    try:
+        told = str(ask(KeyboardInterrupt())[number]())
+    except BadValue as error:
+        told = str(error)
+
+    assert told
 
 
 @pytest.mark.parametrize("number", range(6))

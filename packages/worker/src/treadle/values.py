@@ -3,6 +3,8 @@
 import dataclasses
 import inspect
 import math
+import signal
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
@@ -35,14 +37,20 @@ def asked(ask: Callable[[], T], otherwise: Callable[[BaseException], T]) -> T:
     """Return what `ask` gives, which asks a class of the user's, or what `otherwise` makes of whatever that raised.
 
     A class may write, read or name itself, and raise whatever it likes, SystemExit too: none of it may end a worker. A
-    Ctrl-C of that very moment is no answer of the class, and is let through.
+    Ctrl-C of that very moment is no answer of the class, and is let through where Python makes an exception of it.
     """
     try:
         return ask()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - that is what it is for
+    except BaseException as error:
+        if issubclass(type(error), KeyboardInterrupt) and _interrupts_raise():
+            raise
         return otherwise(error)
+
+
+def _interrupts_raise() -> bool:
+    """Return whether a Ctrl-C is raised in this thread: only in the main one, and not where a worker handles it."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def plain(value: Any, name: str, levels: int = MOST_LEVELS, *, round_trip: bool = False) -> Any:
@@ -129,7 +137,7 @@ def clean(text: str) -> str:
 
 def said_by(error: BaseException) -> str:
     """Return an exception's own words, cleaned; one that can't say them is named."""
-    return asked(lambda: clean(str(error)), lambda _: f"a {type(error).__name__} that can't be printed")
+    return asked(lambda: clean(str(error)), lambda _: f"{type(error).__name__}, which can't be printed")
 
 
 def named(error: BaseException) -> str:
@@ -207,7 +215,7 @@ def brief(value: Any) -> str:
         if issubclass(type(value), int):
             # Python writes no whole number of more than 4,300 digits.
             return f"a whole number of about {round(value.bit_length() * _DIGITS_PER_BIT):,} digits"
-        return f"a {type(value).__name__} that can't be written"
+        return f"{type(value).__name__}, which can't be written"
 
     text = asked(lambda: repr(value), otherwise)
     return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"
