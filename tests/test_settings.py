@@ -267,11 +267,11 @@ def test_a_port_that_is_the_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("variable", "value", "word"),
     [
-        ("TREADLE_PORT", "abc", "TREADLE_PORT: Input should be a valid integer, unable to parse string as an integer"),
+        ("TREADLE_PORT", "abc", "TREADLE_PORT: write a whole number"),
         ("TREADLE_PORT", "70000", "not '70000'"),
         ("TREADLE_LEASE_SECONDS", "inf", "TREADLE_LEASE_SECONDS"),
         ("TREADLE_LEASE_SECONDS", "nan", "TREADLE_LEASE_SECONDS"),
-        ("TREADLE_LEASE_SECONDS", "1e12", "TREADLE_LEASE_SECONDS: Input should be less than or equal to 315360000"),
+        ("TREADLE_LEASE_SECONDS", "1e12", "TREADLE_LEASE_SECONDS: write at most 315360000"),
         ("TREADLE_ARTIFACTS", "ftp://x", "TREADLE_ARTIFACTS: 'ftp://x' names no store"),
         ("TREADLE_ARTIFACTS", "file:///a%00b", "'file:///a\\x00b' has a NUL in it, and nothing is called so"),
         ("TREADLE_AUTH", "nobody", "TREADLE_AUTH"),
@@ -298,7 +298,7 @@ def test_no_duration_reaches_beyond_the_dates_there_are() -> None:
 @pytest.mark.parametrize("name", ["max_retries", "max_requeues", "retry_base", "retry_multiplier"])
 def test_no_default_of_a_task_is_more_than_a_submit_may_say(settings: type[BaseSettings], name: str) -> None:
     """The server failed each submit that it gave such a number to, and refused each worker that brought one."""
-    with pytest.raises(ValueError, match="less than or equal"):
+    with pytest.raises(ValueError, match=r"less than or equal|write at most"):
         settings(**{name: 10**9})
 
 

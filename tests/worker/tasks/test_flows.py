@@ -234,7 +234,7 @@ WRONG: dict[str, Callable[[Flow, Any], object]] = {
     "was not submitted yet: await flow.submit": lambda flow, node: flow.handle(node),
     "is no node of": lambda flow, _: flow.id_of("a"),
     "a name in depends_on": lambda flow, node: flow.add(looks.with_options(Options(depends_on={"n": "x"})), n=node),
-    "flow_name: String should have at most 255 characters, not 'xxx": lambda _, __: Flow("x" * 256),
+    "flow_name: write at most 255 characters, not 'xxx": lambda _, __: Flow("x" * 256),
     "a group has at least one task": lambda _, __: group(),
     "a group is of task.bind": lambda _, __: group(cast("Any", size)),
     "a chain begins with task.bind": lambda _, __: chain(cast("Any", size), size),

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from treadle.wire.bulk import BulkAction
 from treadle.wire.edits import TaskPatch
 from treadle.wire.filters import TaskFilter
+from treadle.wire.jobs import JobPatch
 from treadle.wire.limits import LimitPut
 from treadle.wire.reasons import reason
 from treadle.wire.server import TokenCreate
@@ -21,7 +22,18 @@ from treadle.wire.tasks import TaskSubmit, TaskSubmitMany
         (TaskSubmit, {"payload": []}, "write an object, {…}"),
         (TaskSubmit, {"limits": ["gpu"]}, "write an object, {…}"),
         (TaskSubmit, {"prio": 1}, "Extra inputs are not permitted"),
-        (TaskSubmitMany, {"tasks": []}, "List should have at least 1 item, not 0"),
+        (TaskSubmitMany, {"tasks": []}, "write at least 1 item"),
+        (TaskSubmit, {"pool": "x" * 256}, "write at most 255 characters"),
+        (TaskSubmit, {"pool": ""}, "write at least 1 character"),
+        (TaskSubmit, {"pool": 3}, "write a text"),
+        (TaskSubmit, {"priority": "high"}, "write a whole number"),
+        (TaskSubmit, {"weight": 0}, "write 1 or more"),
+        (TaskSubmit, {"lease_seconds": 1e12}, "write at most 315360000"),
+        (TaskSubmit, {"timeout": 0}, "write more than 0"),
+        (TaskSubmit, {"timeout": "1h"}, "write a number"),
+        (TaskSubmit, {"scopes": "x"}, "write a list, […]"),
+        (TaskSubmit, {"on_failure": "x"}, "write 'hold' or 'release'"),
+        (JobPatch, {"paused": "yes"}, "write true or false"),
         (TaskPatch, {"priority": None}, "priority: may not be null; leave it out to keep what it is"),
         (TaskFilter, {"id": "zz"}, "write how an id begins, as 019aa5c0: hexadecimal digits, and - between them"),
         (TaskFilter, {"created_from": "2026-01-31"}, "write the time with its zone, as 2026-01-31T12:00:00Z"),

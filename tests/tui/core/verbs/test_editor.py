@@ -41,11 +41,11 @@ def test_10_every_task_can_be_read_back_from_its_text_and_nothing_in_it_is_obeye
     ("text", "problem"),
     [
         ("[1]", "the whole must be one object"),
-        ('{"priority": 1.5}', "priority: input should be a valid integer"),
+        ('{"priority": 1.5}', "priority: write a whole number"),
         ('{"payload": null}', "payload: may not be null"),
         ('{"scheduled_at": null}', "scheduled_at: may not be null"),
         ('{"scheduled_at": "noon"}', "scheduled_at: write the time as in"),
-        ('{"weight": 0}', "weight: input should be greater than or equal to 1"),
+        ('{"weight": 0}', "weight: write 1 or more"),
         ('{"payload": {"x": NaN}}', "NaN is no JSON"),
         ("[" * 100_000, "more than 64 levels"),
     ],

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from treadle.wire.amounts import amount, counted
+
 UUID = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 
 ID_BEGINNING = r"^([0-9a-fA-F]-?){1,32}$"
@@ -24,7 +26,38 @@ _MATCHING = {
     SHA256: "write a SHA-256 digest: 64 hexadecimal digits in lower case",
 }
 
-_OBJECTS = frozenset({"dict_type", "model_type", "model_attributes_type"})
+_KINDS = {
+    "dict_type": "write an object, {…}",
+    "model_type": "write an object, {…}",
+    "model_attributes_type": "write an object, {…}",
+    "list_type": "write a list, […]",
+    "string_type": "write a text",
+    "bool_type": "write true or false",
+    "bool_parsing": "write true or false",
+    "int_type": "write a whole number",
+    "int_parsing": "write a whole number",
+    "int_from_float": "write a whole number",
+    "float_type": "write a number",
+    "float_parsing": "write a number",
+    "finite_number": "write a finite number",
+    "timezone_aware": "write the time with its zone, as 2026-01-31T12:00:00Z",
+}
+
+_BOUNDS = {
+    "greater_than": ("gt", "write more than {}"),
+    "greater_than_equal": ("ge", "write {} or more"),
+    "less_than": ("lt", "write less than {}"),
+    "less_than_equal": ("le", "write at most {}"),
+    "literal_error": ("expected", "write {}"),
+    "enum": ("expected", "write {}"),
+}
+
+_LENGTHS = {
+    "string_too_short": ("min_length", "at least", "character"),
+    "string_too_long": ("max_length", "at most", "character"),
+    "too_short": ("min_length", "at least", "item"),
+    "too_long": ("max_length", "at most", "item"),
+}
 
 
 def reason(found: Mapping[str, Any]) -> str:
@@ -36,10 +69,14 @@ def reason(found: Mapping[str, Any]) -> str:
     kind, said = found["type"], str(found["msg"])
     if kind == "value_error":
         return said.removeprefix("Value error, ")
-    if kind in _OBJECTS:
-        return "write an object, {…}"
-    if kind == "timezone_aware":
-        return "write the time with its zone, as 2026-01-31T12:00:00Z"
+    if kind in _KINDS:
+        return _KINDS[kind]
+    # Of a thousand findings and more there are no contexts.
+    context = found.get("ctx", {})
+    if kind in _BOUNDS and (bound := context.get(_BOUNDS[kind][0])) is not None:
+        return _BOUNDS[kind][1].format(amount(bound) if isinstance(bound, float) else bound)
+    if kind in _LENGTHS and (length := context.get(_LENGTHS[kind][0])) is not None:
+        return f"write {_LENGTHS[kind][1]} {counted(length, _LENGTHS[kind][2])}"
     if kind == "string_pattern_mismatch":
         return next((words for pattern, words in _MATCHING.items() if f"'{pattern}'" in said), said)
     return said.replace(" after validation", "")
