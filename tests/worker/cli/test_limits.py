@@ -44,6 +44,20 @@ def test_a_length_that_was_set_is_shown_as_it_is(command: Command, shop: Shop, s
     assert f"every {told}, up to {told} later" in schedule
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--rate", "5/0"], "--rate: its seconds: write 0.001 or more, not 0.0"),
+        (["--rate", "0/5"], "--rate: its count: write 1 or more, not 0"),
+        (["--rate", "5/nan"], "--rate: its seconds: write a finite number, not nan"),
+        (["--rate", "5/1", "--burst", "9999999"], "--burst: write at most 1000000, not 9999999"),
+        (["--concurrency", "9999999"], "--concurrency: write at most 1000000, not 9999999"),
+    ],
+)
+def test_numbers_that_no_limit_can_have_are_a_usage_error(command: Command, words: list[str], says: str) -> None:
+    assert says in command.refused("limits", "set", "odd", *words, code=2)
+
+
 @pytest.mark.parametrize("group", ["limits", "schedules"])
 def test_what_lists_without_a_command_takes_the_options_of_list(command: Command, group: str) -> None:
     assert command.read(group) == command.read(group, "list")

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, get_args
 
 import click
+from pydantic import ValidationError
 
 from treadle.cli.show import (
     ListedGroup,
@@ -90,6 +91,7 @@ def set_limit(
     if burst is not None and rate is None:
         raise click.UsageError("--burst: only with --rate")
     given = None if rate is None else _rate(rate)
+    _check(concurrency, given, burst)
 
     item = ask(
         lambda client: client.set_limit(
@@ -115,6 +117,22 @@ def _rate(text: str) -> tuple[int, float]:
         return int(count), float(seconds)
     except ValueError:
         raise click.UsageError(f"--rate: {text[:60]!r} is no COUNT/SECONDS, as 100/60") from None
+
+
+def _check(concurrency: int | None, rate: tuple[int, float] | None, burst: int | None) -> None:
+    """Raise click's `UsageError` for numbers that no limit can have."""
+    from treadle.values import first_wrong
+    from treadle.wire.limits import Caps
+
+    pace = None if rate is None else {"count": rate[0], "seconds": rate[1], "burst": burst}
+    try:
+        Caps.model_validate({"concurrency": concurrency, "rate": pace})
+    except ValidationError as error:
+        place, _, why = first_wrong(error).partition(": ")
+        part = place.removeprefix("rate.")
+        raise click.UsageError(
+            f"--{part if part in {'concurrency', 'burst'} else f'rate: its {part}'}: {why}"
+        ) from None
 
 
 def _per(item: "LimitItem") -> str | None:
