@@ -3,8 +3,10 @@
 import re
 
 import pytest
+from click.testing import CliRunner
 
 from tests.worker.cli.conftest import Command, Shop
+from treadle.cli.group import treadle
 
 
 def test_the_command_shows_what_would_go_asks_and_removes_e12(command: Command, shop: Shop) -> None:
@@ -27,6 +29,17 @@ def test_the_command_shows_what_would_go_asks_and_removes_e12(command: Command, 
     assert command.said("prune", "--older-than", "0s", "--yes").endswith("\n1 task removed.\n")
     assert command.said("prune", "--older-than", "0s") == "Nothing is past its time.\n"
     assert command.read("prune", "--older-than", "0s") == {"dry_run": False, "tasks": 0, "groups": [], "done": True}
+
+
+def test_what_goes_is_listed_once_before_the_question_e12(command: Command, shop: Shop) -> None:
+    command.said("prune", "--older-than", "0s", "--yes")  # what other tests have left
+    command.said("cancel", shop.submit())
+
+    answered = CliRunner().invoke(treadle, ["prune", "--older-than", "0s"], input="y\n", env=command.environment)
+
+    assert [line.split() for line in answered.stdout.splitlines()] == [
+        ["JOB", "STATUS", "TASKS"], [shop.job, "cancelled", "1"], ["1", "task", "removed."],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

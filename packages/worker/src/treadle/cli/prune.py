@@ -41,10 +41,15 @@ def prune(older_than: float | None, statuses: tuple[str, ...], *, dry_run: bool,
             told = planned if dry_run else planned.model_copy(update={"dry_run": False})
             print_json(told) if is_json else _print(told)
             return
-        _print(planned, err=is_json)
+        _print_groups(planned, err=is_json)
         click.confirm(f"Remove {counted(planned.tasks, 'task')}?", abort=True, err=True)
     removed = ask(lambda client: _all(client, older_than, statuses))
-    print_json(removed) if is_json else _print(removed)
+    if is_json:
+        print_json(removed)
+    elif yes:
+        _print(removed)
+    else:
+        say(_sum(removed))
 
 
 async def _all(client: "Client", older_than: float | None, statuses: Sequence[str]) -> "PruneAnswer":
@@ -63,12 +68,16 @@ async def _all(client: "Client", older_than: float | None, statuses: Sequence[st
     return PruneAnswer.model_validate({"dry_run": False, "tasks": groups.total(), "groups": shown})
 
 
-def _print(answer: "PruneAnswer", *, err: bool = False) -> None:
+def _print(answer: "PruneAnswer") -> None:
+    _print_groups(answer)
+    if answer.groups:
+        say(_sum(answer))
+
+
+def _print_groups(answer: "PruneAnswer", *, err: bool = False) -> None:
     rows = [(group.job, group.status, group.tasks) for group in answer.groups]
-    if err:
-        for row in rows:
-            say("  ".join(str(cell) for cell in row), err=True)
-        return
-    print_table(("job", "status", "tasks"), rows, empty="Nothing is past its time.")
-    if rows:
-        say(f"{counted(answer.tasks, 'task')} {'would be removed' if answer.dry_run else 'removed'}.")
+    print_table(("job", "status", "tasks"), rows, empty="Nothing is past its time.", err=err)
+
+
+def _sum(answer: "PruneAnswer") -> str:
+    return f"{counted(answer.tasks, 'task')} {'would be removed' if answer.dry_run else 'removed'}."

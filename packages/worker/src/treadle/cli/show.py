@@ -134,16 +134,16 @@ def say_result(text: str) -> None:
     click.echo(clean_lines(text, indent="") if _is_terminal() else text)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str, err: bool = False) -> None:
     """Print rows under their columns' names, each as wide as it must be; `empty` when there is none."""
     if not rows:
-        say(empty)
+        say(empty, err=err)
         return
     texts = [[_text(cell) for cell in row] for row in rows]
     widths = [max(_cells(row[i]) for row in [list(columns), *texts]) for i in range(len(columns))]
-    say(styled(_line([name.upper() for name in columns], widths), bold=True))
+    say(styled(_line([name.upper() for name in columns], widths), bold=True), err=err)
     for row in texts:
-        say(_line(row, widths))
+        say(_line(row, widths), err=err)
 
 
 def print_page(
