@@ -44,6 +44,12 @@ def test_nothing_is_styled_for_who_wants_no_colour_and_a_terminal_that_has_none(
     assert ("\x1b[" in shown) is is_styled
 
 
+def test_what_a_name_holds_is_spelt_out_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("name",), [("a\nb",), ("a  b\t",)], empty="")
+
+    assert capsys.readouterr().out == "NAME\na\\nb\na  b\\t\n"
+
+
 def test_a_running_task_is_shown_with_its_progress_and_the_last_lines_that_it_logged(
     command: Command, shop: Shop
 ) -> None:

@@ -229,9 +229,8 @@ def _plain(value: object) -> object:
 
 
 def _text(cell: object) -> str:
-    text = "-" if cell is None else str(cell)
     # Cleaned before it is measured.
-    return clean(" ".join(text.split()))
+    return "-" if cell is None else clean(str(cell))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
