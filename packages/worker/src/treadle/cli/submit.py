@@ -2,17 +2,23 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import as_json, open_client, print_json, say, say_result
+from treadle.cli.show import as_json, because, open_client, print_json, say, say_result, told
 from treadle.cli.task_options import Duration, each_once, options_of, pair, parsed, task_times, task_traits
 from treadle.cli.texts import NAME
 
 if TYPE_CHECKING:
     from treadle.client.handle import TaskHandle
     from treadle.client.options import Options
+    from treadle.wire.tasks import TaskItem
+
+FIRST_LOOK, LONGEST_PAUSE = 0.2, 5.0
+"""Seconds until a task that is waited for is looked at, and the most between two looks; its end is pushed."""
 
 
 @click.command()
@@ -62,13 +68,54 @@ async def _submit(
 
 async def _wait(handle: "TaskHandle[Any]", seconds: float | None, *, is_json: bool) -> None:
     if is_json:
-        ended = await handle.wait(seconds)
+        async with _telling(handle):
+            ended = await handle.wait(seconds)
         print_json(ended)
         if ended.status != "completed":
             raise SystemExit(1)
     else:
-        result = await handle.result(seconds)
+        async with _telling(handle):
+            result = await handle.result(seconds)
         say_result(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False))
+
+
+@asynccontextmanager
+async def _telling(handle: "TaskHandle[Any]") -> AsyncIterator[None]:
+    """Say meanwhile what a task waits for that does not go on by itself, once for each change."""
+    teller = asyncio.create_task(_tell(handle))
+    try:
+        yield
+    finally:
+        teller.cancel()
+        with suppress(asyncio.CancelledError):
+            await teller
+
+
+async def _tell(handle: "TaskHandle[Any]") -> None:
+    from treadle.errors import TreadleError
+
+    pause, before = FIRST_LOOK, None
+    while True:
+        await asyncio.sleep(pause)
+        pause = min(1.5 * pause, LONGEST_PAUSE)
+        # Whoever waits for the end is told why there is no server.
+        with suppress(TreadleError):
+            now = await _standing(handle, await handle.get())
+            if now is not None and now != before:
+                say(f"task {handle.id} {now}", err=True)
+            before = now
+
+
+async def _standing(handle: "TaskHandle[Any]", task: "TaskItem") -> str | None:
+    """Return what keeps a task from going on by itself, and who may let it; None where nothing does."""
+    if task.status == "paused":
+        why = f": {told(task.error)}" if task.error else ""
+        return f"is {because(task.reason, task.status)}{why}; `treadle resume {task.id}` lets it go on"
+    if task.status == "scheduled" and task.reason == "suspended":
+        for last in (await handle.steps())[-1:]:
+            if last.kind == "receive" and last.received_at is None:
+                return f"waits for the message {last.step!r}, which `treadle send` sends"
+    return None
 
 
 def payload_of(arguments: tuple[str, ...], payload: str | None) -> dict[str, Any]:
