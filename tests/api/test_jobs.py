@@ -187,6 +187,21 @@ async def test_a_job_shows_its_queue(root: httpx.AsyncClient):
     assert job["counts"] == {"pending": 3, "running": 1, "scheduled": 1}
     assert (job["workers"], job["slots"]) == ([lab.worker_id], 1)
     assert job["oldest_pending_at"] > first["scheduled_at"]
+    assert job["oldest_pending_of_pools"] == {}
+
+
+async def test_a_job_tells_since_when_tasks_wait_for_each_pool(root: httpx.AsyncClient):
+    lab = await make_room(root)
+    await lab.submit(0)
+    first = await lab.submit(1, pool="gpu")
+    for n, more in enumerate([{"pool": "gpu", "priority": 5}, {"pool": "tpu"}, {"pool": "later", "delay": 3600}]):
+        await lab.submit(2 + n, **more)
+
+    job = (await root.get(f"/v1/rooms/lab/jobs/{lab.job}")).json()
+
+    waits = job["oldest_pending_of_pools"]
+    assert waits.keys() == {"gpu", "tpu"}
+    assert waits["gpu"] == first["scheduled_at"] > job["oldest_pending_at"]
 
 
 async def test_a_paused_queue_is_not_claimed_from(root: httpx.AsyncClient, alice: httpx.AsyncClient):

@@ -3,9 +3,11 @@
 from typing import Any
 
 from tests.tui.mock import NOON
-from tests.tui.scene import worker
+from tests.tui.scene import at, job, worker
+from treadle.wire.jobs import JobItem
 from treadle.wire.workers import WorkerItem
 from treadle_tui.core.state.attention import Alert, Dismissed, alerts
+from treadle_tui.core.state.derived import QueueLinesMaker
 from treadle_tui.core.state.workers import WorkerRow, worker_row
 
 
@@ -15,6 +17,24 @@ def row(number: int, name: str | None, *, quiet: float, **more: Any) -> WorkerRo
 
 def raised(*rows: WorkerRow) -> list[str]:
     return [alert.subject for alert in alerts([], rows, now=NOON)]
+
+
+def test_tasks_that_wait_for_a_pool_of_which_no_worker_is_are_told_like_a_queue_that_nobody_serves() -> None:
+    free, tpu = row(1, "free", quiet=1), row(2, "tpu", quiet=1, pool="tpu")
+    waits = {"gpu": at(120), "tpu": at(30)}
+    counts = {"pending": 3}
+    one = job("lab:tasks:train", 1, counts=counts, wave=0, oldest=120, workers=[free.id, tpu.id])
+
+    def told(*workers: WorkerRow, **more: Any) -> list[tuple[str, str, str]]:
+        item = JobItem.model_validate({**one, "oldest_pending_of_pools": waits, **more})
+        lines = QueueLinesMaker().lines({item.id: item}, {}, {each.id: each for each in workers})
+        return [(alert.severity, alert.subject, alert.text) for alert in alerts(lines.troubled, [], now=NOON)]
+
+    assert told(free, tpu) == [("bad", "train", "no live worker of pool gpu, 2m00")]
+    assert told(free) == [("bad", "train", "no live worker of pool gpu, tpu, 2m00")]
+    assert told(free, tpu, oldest_pending_of_pools={"tpu": at(30)}) == []
+    assert told(free, tpu, counts={"running": 1}) == []
+    assert told(free, tpu, paused=True) == [("warn", "train", "paused, 3 wait")]
 
 
 def test_a_lost_worker_is_told_until_another_of_its_name_serves() -> None:

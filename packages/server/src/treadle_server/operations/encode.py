@@ -170,6 +170,7 @@ def job_data(
     data["counts"] = view.counts
     data["retrying"] = view.retrying
     data["oldest_pending_at"] = view.oldest_pending_at
+    data["oldest_pending_of_pools"] = view.oldest_pending_of_pools
     data["slots"] = view.slots
     data |= measured or {"history": None, "past": None, "stats": None}
     return data

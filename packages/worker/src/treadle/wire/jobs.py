@@ -120,6 +120,8 @@ class JobItem(Model):
     retrying: int = 0
     """How many failed and wait for another try, until it is due or in line, among the last 2,000 runs that failed."""
     oldest_pending_at: Instant | None = None
+    oldest_pending_of_pools: dict[str, Instant] = Field(default_factory=dict)
+    """The same of those that wait for a pool, by its name: of the 100 pools that have waited longest."""
     slots: int = 0
     """The capacity of its live workers."""
     history: QueueHistory | None = None

@@ -31,6 +31,9 @@ from treadle_server.store.read import counts, failures
 from treadle_server.store.read.visibility import jobs_within, reads, seen_from
 from treadle_server.store.tables import jobs, lanes, schedules, tasks, worker_jobs, workers
 
+MOST_POOLS = 100
+"""Pools of a job that are told."""
+
 _COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
 
 
@@ -43,6 +46,8 @@ class JobView:
     workers: list[str] = field(default_factory=list)
     slots: int = 0
     oldest_pending_at: datetime | None = None
+    oldest_pending_of_pools: dict[str, datetime] = field(default_factory=dict)
+    """Of the `MOST_POOLS` that have waited longest."""
     retrying: int = 0
     """Tasks that failed and wait for another try."""
     is_counted: bool = True
@@ -113,8 +118,10 @@ async def view(
     for num, n in (await failures.retrying(connection, behind)).items():
         views[num].retrying = n
     waiting = [num for num in nums if views[num].counts.get("pending")]
-    for num, instant in (await _oldest_pending(connection, waiting)).items():
-        views[num].oldest_pending_at = instant
+    for num, by_pool in (await _oldest_pending(connection, waiting)).items():
+        views[num].oldest_pending_at = min(by_pool.values())
+        pools = sorted((at, pool) for pool, at in by_pool.items() if pool)
+        views[num].oldest_pending_of_pools = {pool: at for at, pool in pools[:MOST_POOLS]}
     return [views[job.num] for job in found]
 
 
@@ -153,7 +160,7 @@ def _heads(dialect: str) -> CompoundSelect[Any]:
             .scalar_subquery()
         )
         return (
-            select(lanes.c.job_num, first.label("due_at"))
+            select(lanes.c.job_num, lanes.c.pool, first.label("due_at"))
             .join_from(source, lanes, lanes.c.id == source.c.lane)
             .where(source.c.status == "pending", source.c.n > 0, lanes.c.job_num.in_(_named))
         )
@@ -161,14 +168,17 @@ def _heads(dialect: str) -> CompoundSelect[Any]:
     return union_all(head(false()), head(true()))
 
 
-async def _oldest_pending(connection: AsyncConnection, nums: Sequence[int]) -> dict[int, datetime]:
-    """Return the earliest due time among each job's pending tasks: the head of each lane and priority, by index."""
+async def _oldest_pending(connection: AsyncConnection, nums: Sequence[int]) -> dict[int, dict[str, datetime]]:
+    """Return the earliest due time among each job's pending tasks, by pool, of which "" is none.
+
+    Each lane and priority has its head by an index.
+    """
+    found: dict[int, dict[str, datetime]] = defaultdict(dict)
     if not nums:
-        return {}
-    found: dict[int, datetime] = {}
-    for num, due_at in await connection.execute(_heads(connection.dialect.name), {"nums": nums}):
+        return found
+    for num, pool, due_at in await connection.execute(_heads(connection.dialect.name), {"nums": nums}):
         if due_at is not None:
-            found[num] = min(due_at, found.get(num, due_at))
+            found[num][pool] = min(due_at, found[num].get(pool, due_at))
     return found
 
 

@@ -111,6 +111,11 @@ def _of_queue(queue: QueueRow, now: datetime) -> Iterator[Alert]:
     elif queue.state == "paused" and queue.pending:
         text = f"paused, {number(queue.pending)} wait"
         yield Alert("warn", queue.job.name, text, "queue", queue.name, waited)
+    elif queue.unserved:
+        longest = max(since(at, now) or 0.0 for at in queue.unserved.values())
+        pools = ", ".join(sorted(queue.unserved))
+        text = f"no live worker of pool {pools}, {age(longest)}"
+        yield Alert("bad", queue.job.name, text, "queue", queue.name, longest)
     if queue.failing:
         yield Alert("warn", queue.job.name, queue.failing, "failing", queue.name)
 

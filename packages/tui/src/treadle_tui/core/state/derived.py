@@ -109,7 +109,7 @@ class QueueLinesMaker:
             self._lines = QueueLines(
                 rows,
                 all_queues(rows.values(), self._every, workers=len(serving), slots=sum(serving)),
-                [row for row in rows.values() if row.state != "open" or row.failing],
+                [row for row in rows.values() if row.state != "open" or row.failing or row.unserved],
             )
         return self._lines
 

@@ -36,6 +36,8 @@ class QueueRow:
     """How many of the slots no line above has told: queues that share their workers tell theirs once."""
     pool: Mapping[str, int]
     """What each worker that serves it can run at once, by the worker's id."""
+    unserved: Mapping[str, datetime]
+    """Since when tasks wait for a pool that none of the workers is of, by the pool's name."""
     scheduled: int
     held: int
     """Paused tasks."""
@@ -84,6 +86,7 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
         slots=slots,
         told=slots,
         pool=pool,
+        unserved=_unserved(job, serving) if pending and serving else {},
         scheduled=counts.get(Status.SCHEDULED, 0) + counts.get(Status.BLOCKED, 0),
         held=counts.get(Status.PAUSED, 0),
         failed=counts.get(Status.FAILED, 0),
@@ -92,6 +95,11 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
         rate=recent_rate(job.history.completed, job.history.step_seconds) if job.history else 0.0,
         failing=_failing(job.history),
     )
+
+
+def _unserved(job: JobItem, serving: Iterable[WorkerRow]) -> Mapping[str, datetime]:
+    pools = {worker.item.pool for worker in serving}
+    return {pool: at for pool, at in job.oldest_pending_of_pools.items() if pool not in pools}
 
 
 def _failing(history: QueueHistory | None) -> str:
@@ -163,6 +171,7 @@ def all_queues(rows: Collection[QueueRow], job: JobItem, *, workers: int, slots:
         slots=slots,
         told=slots,
         pool={},
+        unserved={},
         scheduled=sum(row.scheduled for row in rows),
         held=sum(row.held for row in rows),
         failed=sum(row.failed for row in rows),
