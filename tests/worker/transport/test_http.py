@@ -1,5 +1,6 @@
 """What answers in a server's place over plain HTTP, and what is said of it."""
 
+import math
 from pathlib import Path
 
 import httpx
@@ -156,3 +157,48 @@ async def test_a_request_that_is_cut_off_while_the_server_holds_it_is_told_as_th
     assert len(asked) == 1
     assert cut.value.shorter == 2
     await channel.close()
+
+
+class Servers:
+    """Two servers of one cluster, of which each answers within so many seconds."""
+
+    def __init__(self, **answering: float) -> None:
+        self.answering = answering
+        self.asked: list[tuple[str, float]] = []
+        urls = tuple(f"http://{name}" for name in answering)
+        self.channel = HttpChannel(urls, "any", transport=httpx.MockTransport(self.answer))
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        patience: float = request.extensions["timeout"]["read"]
+        self.asked.append((request.url.host, patience))
+        if self.answering[request.url.host] > patience:
+            raise httpx.ReadTimeout("")
+        return httpx.Response(200, json={"by": request.url.host})
+
+
+async def test_of_several_servers_one_that_stands_still_keeps_nobody_from_the_others_for_long() -> None:
+    servers = Servers(frozen=math.inf, well=0)
+
+    assert await servers.channel.request("GET", "/v1/any") == {"by": "well"}
+    assert servers.asked[-1] == ("well", http.FIRST_TIMEOUT)
+    # It is known by now.
+    servers.answering["well"] = 2 * http.FIRST_TIMEOUT
+    assert await servers.channel.request("GET", "/v1/any") == {"by": "well"}
+
+
+async def test_servers_that_are_slow_are_waited_for_as_one_is() -> None:
+    servers = Servers(slow=2 * http.FIRST_TIMEOUT, slower=3 * http.FIRST_TIMEOUT)
+
+    answer = await servers.channel.request("GET", "/v1/any")
+
+    assert answer["by"] in {"slow", "slower"}
+    assert [patience for _, patience in servers.asked] == [http.FIRST_TIMEOUT] * 2 + [http.TIMEOUT]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+async def test_what_changes_something_is_asked_of_another_server_no_sooner(method: str) -> None:
+    servers = Servers(slow=2 * http.FIRST_TIMEOUT, slower=3 * http.FIRST_TIMEOUT)
+
+    await servers.channel.request(method, "/v1/any", {})
+
+    assert [patience for _, patience in servers.asked] == [http.TIMEOUT]

@@ -65,6 +65,10 @@ _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 TIMEOUT = 30.0
 """Seconds that a connection may stand still, unless the server may have the request held."""
 
+FIRST_TIMEOUT = 5.0
+"""Seconds that each of several servers may stand still before the next one is asked what only reads, until one has
+answered. A process that was stopped takes connections. Where all stand still so long each is asked as ever."""
+
 HELD_MARGIN = 15.0
 """Seconds that an answer may take beyond those for which its request was held."""
 
@@ -174,20 +178,23 @@ class HttpChannel:
                 raise
         return await self._anywhere(method, path, options | _content(without(body)), again=again, held=held)
 
-    async def _anywhere(self, method: str, path: str, options: Mapping[str, Any], *, again: bool, held: float) -> Any:
+    async def _anywhere(self, method: str, path: str, options: dict[str, Any], *, again: bool, held: float) -> Any:
         """Send a request to whichever server answers; raises as `request`."""
         loop = asyncio.get_running_loop()
         since = loop.time()
+        is_first = method == "GET" and not held and len(self._urls) > 1 and not self._has_answered
         for delay in delays():
             error: TreadleError = ConnectionFailed("no server's address is given")
+            how = options | {"timeout": min(FIRST_TIMEOUT, options["timeout"])} if is_first else options
+            stands_still = False
             for url in list(self._urls):
                 asked = loop.time()
                 try:
-                    answer = await self._ask(url, method, path, options)
+                    answer = await self._ask(url, method, path, how)
                 except ConnectionLost as lost:
                     if not again:
                         raise
-                    error = ConnectionFailed(str(lost))
+                    error, stands_still = ConnectionFailed(str(lost)), True
                 except ConnectionFailed as failed:
                     if self._is_closed:
                         raise
@@ -205,6 +212,9 @@ class HttpChannel:
                 self._urls.append(self._urls.pop(0))
                 if LEAST_HELD <= (after := loop.time() - asked) < held:
                     raise HoldCut(str(error), after)
+            is_again, is_first = is_first and stands_still, False
+            if is_again:
+                continue
             if loop.time() - since >= (self._patience if self._has_answered else self._first_patience):
                 raise error
             self._waits.say(error, "trying again")
