@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from rich.color import Color as Cell
+from rich.color import ColorSystem
 from rich.segment import Segment
 from textual.color import Color
 from textual.theme import Theme
@@ -51,6 +53,23 @@ def test_8_a_tone_has_a_contrast_of_four_and_a_half(theme: Theme, tone: str) -> 
     seen = {name: contrast(theme.variables[f"tone-{tone}"], ground) for name, ground in grounds(theme).items()}
 
     assert min(seen.values()) >= 4.5, seen
+
+
+@pytest.mark.parametrize("theme", COLOURED, ids=lambda theme: theme.name)
+def test_8_with_256_colours_the_tones_have_the_contrast_too_and_the_highlighted_row_its_ground(theme: Theme) -> None:
+    def nearest(colour: str) -> str:
+        return Cell.parse(colour).downgrade(ColorSystem.EIGHT_BIT).get_truecolor().hex
+
+    shown = {name: nearest(ground) for name, ground in grounds(theme).items()}
+    low = {
+        (tone, name): seen
+        for tone in TONES
+        for name, ground in shown.items()
+        if (seen := contrast(nearest(theme.variables[f"tone-{tone}"]), ground)) < 4.5
+    }
+
+    assert low == {}
+    assert shown["cursor"] not in {shown["background"], shown["raised"]}
 
 
 @pytest.mark.parametrize("tone", TONES)

@@ -154,7 +154,7 @@ DARK = _theme(
     "treadle-dark", _DARK, dark=True, background="#0e1216", raised="#182029", cursor="#1c2a38", frame="#3b4855"
 )
 LIGHT = _theme(
-    "treadle-light", _LIGHT, dark=False, background="#fbfaf7", raised="#efede6", cursor="#dfe6ea", frame="#a9b0b6"
+    "treadle-light", _LIGHT, dark=False, background="#fbfaf7", raised="#efede6", cursor="#cdecf4", frame="#a9b0b6"
 )
 CONTRAST = _theme(
     "treadle-contrast",
@@ -172,7 +172,7 @@ COLOURBLIND = _theme(
     dark=True,
     background="#05080a",
     raised="#0d1318",
-    cursor="#0c1a26",
+    cursor="#0a1830",
     frame="#46525c",
     production=("#f0e442", "#000000"),
 )
