@@ -37,7 +37,7 @@ CHANGES: dict[str, tuple[Any, Any]] = {
 """What each field is changed to, and what it can't be."""
 
 
-WHERE_IT_BELONGS = ("traceparent", "tracestate", "flow_id", "flow_name", "depends_on", "arguments_from")
+WHERE_IT_BELONGS = ("traceparent", "tracestate", "baggage", "flow_id", "flow_name", "depends_on", "arguments_from")
 """The trace and the place in a flow, which a submit says once for all."""
 
 

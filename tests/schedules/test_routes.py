@@ -268,7 +268,7 @@ ALL_OPTIONS: dict[str, Any] = {
 
 
 def test_a_schedule_says_every_field_of_a_submit_but_its_id_its_trace_and_when_it_is_due() -> None:
-    fields = TaskSubmit.model_fields.keys() - {"id", "delay", "scheduled_at", "traceparent", "tracestate"}
+    fields = TaskSubmit.model_fields.keys() - {"id", "delay", "scheduled_at", "traceparent", "tracestate", "baggage"}
     fields -= {"depends_on", "arguments_from", "flow_id", "flow_name", "on_dependency_failure"}
     assert ALL_OPTIONS.keys() == fields - {"payload"}
     assert fields <= ScheduleContent.model_fields.keys()

@@ -177,6 +177,27 @@ def traced_in_a_thread(n: int) -> str:
     return _trace_within()
 
 
+def _carried_within() -> dict[str, object]:
+    from opentelemetry import baggage, trace
+
+    return {**baggage.get_all(), "state": trace.get_current_span().get_span_context().trace_state.to_header()}
+
+
+@task(max_retries=0)
+async def carries(n: int) -> dict[str, object]:
+    return _carried_within()
+
+
+@task(max_retries=0)
+def carries_into_a_thread(n: int) -> dict[str, object]:
+    return _carried_within()
+
+
+@task(max_retries=0, isolation="process")
+def carries_into_a_process(n: int) -> dict[str, object]:
+    return _carried_within()
+
+
 @task(max_retries=0)
 async def traced_and_fails() -> None:
     raise LookupError("nothing there")

@@ -5,14 +5,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import baggage, context, propagate, trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from tests.worker import jobs
 from tests.worker.vaults import SECRET, whisper
@@ -111,6 +114,53 @@ async def test_a_submit_that_registers_its_job_first_is_told_in_one_span_that_di
     assert submit.status.is_ok
     assert submit.events == ()
     assert item.trace_id == f"{submit.context.trace_id:032x}"
+
+
+@contextmanager
+def asked(state: list[tuple[str, str]], flags: int = 1) -> Iterator[None]:
+    """What a request has that comes from elsewhere: a parent with this state, and baggage."""
+    parent = SpanContext(0xABC, 0xDEF, is_remote=True, trace_flags=TraceFlags(flags), trace_state=TraceState(state))
+    around = baggage.set_baggage("tenant", "Ännchen & Co", trace.set_span_in_context(NonRecordingSpan(parent)))
+    token = context.attach(around)
+    yield
+    context.detach(token)
+
+
+@pytest.mark.inside  # the worker has loaded OpenTelemetry
+@pytest.mark.parametrize("sampled", [1, 0])
+@pytest.mark.parametrize("function", [jobs.carries, jobs.carries_into_a_thread, jobs.carries_into_a_process])
+async def test_a_task_has_the_baggage_and_the_state_of_its_submit(
+    client: Client, spans: InMemorySpanExporter, working: Any, function: Any, sampled: int
+) -> None:
+    async with working(function):
+        with asked([("vendor", "1")], sampled):
+            handle = await client.submit(function.bind(1))
+        result = await handle.result(timeout=60)
+
+    assert result == {"tenant": "Ännchen & Co", "state": "vendor=1"}
+    assert bool([span for span in spans.get_finished_spans() if span.name.startswith("run ")]) is bool(sampled)
+
+
+async def test_of_a_state_that_is_too_long_the_first_members_go_with_the_task(client: Client, working: Any) -> None:
+    """A caller's headers decide how long it is: no submit is refused for it."""
+    async with working(jobs.carries):
+        with asked([(f"v{n}", "x" * 200) for n in range(5)]):
+            handle = await client.submit(jobs.carries.bind(1))
+        result = await handle.result(timeout=60)
+
+    assert result["state"] == f"v0={'x' * 200},v1={'x' * 200}"
+
+
+async def test_baggage_stays_here_where_the_propagators_leave_it_out(
+    client: Client, working: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(propagate, "_HTTP_TEXT_FORMAT", TraceContextTextMapPropagator())
+    async with working(jobs.carries):
+        with asked([]):
+            handle = await client.submit(jobs.carries.bind(1))
+        result = await handle.result(timeout=60)
+
+    assert result == {"state": ""}
 
 
 async def test_a_run_that_fails_tells_its_error(

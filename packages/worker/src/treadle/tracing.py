@@ -20,7 +20,7 @@ SPANS: Mapping[str, str] = {
 }
 """What the spans of this package begin with, their job's name behind it."""
 
-CONTEXT = ("traceparent", "tracestate")
+CONTEXT = ("traceparent", "tracestate", "baggage")
 """The members of a submit and of a claim that carry the context, as W3C names and writes them."""
 
 
@@ -61,21 +61,27 @@ def awaiting(item: Mapping[str, Any] | None) -> AbstractContextManager[object]:
 
 
 def running(claim: Mapping[str, Any]) -> "AbstractContextManager[Span | None]":
-    """Tell a run in a span of its task's trace; None where nobody traces."""
-    if not is_on():
-        return nullcontext()
+    """Tell a run in a span of its task's trace, within what was carried; None where nobody traces."""
+    return _running(claim) if is_on() else nullcontext()
+
+
+@contextmanager
+def _running(claim: Mapping[str, Any]) -> "Iterator[Span]":
     from opentelemetry.trace import SpanKind
 
     job = claim["job_name"]
     facts = {**_facts("process", job), "messaging.message.id": claim["id"], "treadle.run": claim["run_id"]}
-    return _tracer().start_as_current_span(
-        f"run {job}",
-        context=_context_of(claim),
-        kind=SpanKind.CONSUMER,
-        attributes=facts,
-        record_exception=False,
-        set_status_on_exception=False,
-    )
+    with (
+        within(claim),
+        _tracer().start_as_current_span(
+            f"run {job}",
+            kind=SpanKind.CONSUMER,
+            attributes=facts,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span,
+    ):
+        yield span
 
 
 def tell_end(span: "Span", ending: Mapping[str, Any], error: BaseException | None, *, encrypted: bool = False) -> None:
@@ -104,16 +110,21 @@ def carried() -> dict[str, str]:
     """Return the present context, if there is one, as it goes with a task or to a child process."""
     carrier: dict[str, str] = {}
     if is_on():
+        from opentelemetry.baggage.propagation import W3CBaggagePropagator
+        from opentelemetry.propagate import get_global_textmap
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         TraceContextTextMapPropagator().inject(carrier)
+        # Where `OTEL_PROPAGATORS` leaves baggage out, it is not to leave the process.
+        if carrier and "baggage" in get_global_textmap().fields:
+            W3CBaggagePropagator().inject(carrier)
     return carrier
 
 
 @contextmanager
 def within(carrier: Mapping[str, Any]) -> Iterator[None]:
-    """Let what is told within the block belong to a context that came from elsewhere."""
-    if not (carrier and is_on()):
+    """Let what is told within the block belong to a context that came from a process that traces."""
+    if not carrier:
         yield
         return
     from opentelemetry import context
@@ -140,6 +151,8 @@ def _tracer() -> "Tracer":
 
 
 def _context_of(carrier: Mapping[str, Any]) -> Any:
+    from opentelemetry.baggage.propagation import W3CBaggagePropagator
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    return TraceContextTextMapPropagator().extract({name: carrier[name] for name in CONTEXT if carrier.get(name)})
+    told = {name: carrier[name] for name in CONTEXT if carrier.get(name)}
+    return W3CBaggagePropagator().extract(told, TraceContextTextMapPropagator().extract(told))

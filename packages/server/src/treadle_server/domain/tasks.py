@@ -97,7 +97,7 @@ class Task:
     goes_first: bool = False
     """Whether it is the first of its target's line, whatever the priorities: it was resumed, or a run of it ended."""
     trace: str | None = None
-    """The context of its submit: W3C's `traceparent`, and behind a space its `tracestate`, if there is one."""
+    """The context of its submit: W3C's `traceparent`, behind a space its `tracestate`, and a line below `baggage`."""
     steps: int = 0
     """How many steps it keeps."""
     limits: str | None = None
@@ -129,8 +129,10 @@ class Task:
         """Return what carries the context of its trace, by W3C's names."""
         if self.trace is None:
             return {}
-        parent, _, state = self.trace.partition(" ")
-        return {"traceparent": parent, **({"tracestate": state} if state else {})}
+        parent, _, rest = self.trace.partition(" ")
+        state, _, baggage = rest.partition("\n")
+        told = {"traceparent": parent, "tracestate": state, "baggage": baggage}
+        return {name: value for name, value in told.items() if value}
 
     @property
     def is_leased(self) -> bool:

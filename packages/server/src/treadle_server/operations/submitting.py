@@ -15,7 +15,7 @@ from treadle.wire.ids import TaskId
 from treadle.wire.options import OF_JOB
 from treadle.wire.sealed import identities, seal_of
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskOfMany, TaskSubmit
+from treadle.wire.tasks import MOST_BAGGAGE, MOST_TRACE_STATE, TaskOfMany, TaskSubmit
 from treadle_server.access.checks import check_create, check_task_scopes
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_new
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = frozenset(OF_JOB)
 
-_TRACE = frozenset({"traceparent", "tracestate"})
+_TRACE = frozenset({"traceparent", "tracestate", "baggage"})
 """Of a submit that is sent again another trace may be told: it is the same task."""
 
 
@@ -316,7 +316,14 @@ def _trace(wanted: TaskSubmit) -> str | None:
     """Return the context of the submit's trace as one text."""
     if wanted.traceparent is None:
         return None
-    return f"{wanted.traceparent} {wanted.tracestate}" if wanted.tracestate else wanted.traceparent
+    state = _leading(wanted.tracestate, MOST_TRACE_STATE)
+    baggage = _leading(wanted.baggage, MOST_BAGGAGE)
+    return wanted.traceparent + (f" {state}" if state or baggage else "") + (f"\n{baggage}" if baggage else "")
+
+
+def _leading(members: str | None, most: int) -> str:
+    """Return the members, parted by commas, that fit into so many characters: the rest says nothing of the task."""
+    return members if members is not None and len(members) <= most else (members or "")[: most + 1].rpartition(",")[0]
 
 
 def _content_hashes(job: Job, payload: dict[str, Any], begun: "Digest") -> tuple[bytes, ...]:

@@ -85,6 +85,7 @@ class Claim(TaskItem):
     traceparent: str | None = None
     """The context of its submit, as W3C writes it."""
     tracestate: str | None = None
+    baggage: str | None = None
     dependencies: dict[str, Dependency | list[Dependency]] = Field(default_factory=dict)
     """The tasks that it waited for, by name, with their results."""
     results_left_out: bool = False

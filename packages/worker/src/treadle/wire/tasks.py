@@ -29,7 +29,12 @@ from treadle.wire.options import OnDependencyFailure, ShownOptions
 from treadle.wire.status import Ended, Leased, Outcome, Reason, Status
 
 TraceParent = Annotated[str, StringConstraints(pattern=r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
-TraceState = Annotated[str, StringConstraints(max_length=512, pattern=r"^[ -~\t]*$")]
+TraceMembers = Annotated[str, StringConstraints(pattern=r"^[ -~\t]*$")]
+"""W3C's list of members; those that do not fit into what is carried are left out, from the end."""
+
+MOST_TRACE_STATE = 512
+MOST_BAGGAGE = 8192
+"""Characters that are carried, the least that W3C would have everyone carry."""
 
 
 class TaskSubmit(Timed):
@@ -39,8 +44,10 @@ class TaskSubmit(Timed):
     id: Uuid | None = None
     traceparent: TraceParent | None = None
     """The trace that it belongs to, as W3C writes it: no part of what makes two submits the same."""
-    tracestate: TraceState | None = None
+    tracestate: TraceMembers | None = None
     """What belongs to that; it means nothing by itself."""
+    baggage: TraceMembers | None = None
+    """What the program has its calls carry along, as W3C writes it; it goes with a `traceparent` alone."""
     depends_on: DependsOn | None = None
     """The tasks that it waits for: it is `blocked` until they have ended."""
     arguments_from: ArgumentsFrom | None = None
