@@ -48,6 +48,9 @@ _UNFINISHED = re.compile(r".*#\d+")
 _OF_ONE = re.compile(r"(?<=/)[^/\s]*-[0-9a-f]{12,16}(#\d+)?(?![0-9a-z])|(?<=\bin )[\d.]+\w*s\b")
 """What a failure tells of one object alone: its name, and for how long it was tried."""
 
+_SAID = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<\n]*)")
+"""What a cloud says of a refusal, in XML: its code, and a sentence. What comes after that names the one request."""
+
 T = TypeVar("T")
 
 
@@ -218,7 +221,9 @@ def _failures_explained() -> Iterator[None]:
     except (BaseError, OSError) as error:
         # Behind its first line the store's library writes how its error is built. What fails alike is told alike, and
         # so is one line of the log: a store that is away fails for each object that is asked for, and each time anew.
-        cause = _OF_ONE.sub("…", str(error).partition("\n")[0])
+        told, is_xml, _ = str(error).partition("\n")[0].partition("<?xml")
+        said = _SAID.search(str(error)) if is_xml else None
+        cause = _OF_ONE.sub("…", told) + (": ".join(said.groups()) if said else "")
         log.warning("the store of artifacts failed: %s", cause[:1000])
         raise StoreUnavailable(
             f"the store of artifacts does not answer as it should ({cause[:300]}); nothing was changed, try again",

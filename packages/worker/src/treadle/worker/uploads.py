@@ -149,7 +149,7 @@ def _refusal(answer: "httpx.Response") -> Exception:
     try:
         return error_for(Problem.model_validate_json(answer.content))
     except ValueError:
-        where = f"{answer.request.method} {answer.url.host}"
+        where = f"{answer.request.method} {answer.url.netloc.decode()}"
     if answer.status_code >= 500 or answer.status_code == 429:
         return ConnectionFailed(f"{where} answers {answer.status_code}")
     return ProtocolMismatch(f"{where} answers {answer.status_code}: {answer.text[:300]}")
