@@ -1,6 +1,7 @@
 """Tasks that many tests run, and that child processes can import."""
 
 import asyncio
+import atexit
 import logging
 import os
 import subprocess
@@ -245,3 +246,14 @@ def finds_a_thread(ctx: Context) -> list[str]:
     assert not thread.is_alive()
     ctx.save({"its": "own"})
     raise Pause("; ".join(said))
+
+
+@task(isolation="process", max_retries=0)
+def writes_at_exit(path: Path) -> None:
+    atexit.register(path.write_text, "at the exit", "utf-8")
+
+
+@task(isolation="process", max_retries=0)
+def never_exits() -> int:
+    atexit.register(threading.Event().wait)
+    return os.getpid()

@@ -72,6 +72,27 @@ async def test_a_process_past_its_timeout_is_killed(client: Client, working: Any
     assert not jobs.lives(int(started.read_text()))
 
 
+async def test_an_idle_process_does_what_is_to_be_done_at_its_exit(
+    client: Client, working: Any, tmp_path: Path
+) -> None:
+    """It was killed, and what its modules had not sent by then was lost: spans, buffered lines of a log."""
+    async with working(jobs.writes_at_exit):
+        await (await jobs.writes_at_exit.submit(tmp_path / "left")).result(timeout=20)
+
+    assert (tmp_path / "left").read_text() == "at the exit"
+
+
+async def test_an_idle_process_that_does_not_exit_is_killed(
+    client: Client, working: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "LEAVING", 0.1)
+
+    async with working(jobs.never_exits):
+        pid = await (await jobs.never_exits.submit()).result(timeout=20)
+
+    assert not jobs.lives(pid)
+
+
 async def test_what_a_run_has_left_behind_says_nothing_of_the_next_one_in_its_process(
     client: Client, working: Any, until: Any
 ) -> None:

@@ -43,7 +43,8 @@ class ParentLink:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._writing = threading.Lock()
-        self.runs: SimpleQueue[pipes.Message] = SimpleQueue()
+        self.runs: SimpleQueue[pipes.Message | None] = SimpleQueue()
+        """What is to be run; None: there is no more, and the process is to end by itself."""
         self._numbers = count()
         self._asked: dict[int, SimpleQueue[pipes.Message]] = {}
         """Where who asked waits for the answer."""
@@ -82,6 +83,8 @@ class ParentLink:
                     self.runs.put(message)
                 elif "answered" in message:
                     self._asked.pop(message["answered"]).put(message)
+                elif "leave" in message:
+                    self.runs.put(None)
                 elif self.running is not None:
                     self.running.stop()
         except (EOFError, OSError):
@@ -240,8 +243,7 @@ def main(fd: int, lease_killer: int, paths: list[str]) -> None:
         sock.sendall(pipes.encode({"lacks": said_by(error)}))
         return
     found: dict[str, Task[..., Any]] = {}
-    while True:
-        message = parent.runs.get()
+    while (message := parent.runs.get()) is not None:
         parent.send({"end": _serve(parent, message, found)})
 
 

@@ -20,6 +20,9 @@ from treadle.settings import SECRET_VARIABLES
 from treadle.tasks.definition import Task
 from treadle.values import said_by
 
+LEAVING = 2.0
+"""Seconds within which an idle child does what its modules have to do at their exit."""
+
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 """What the system says where it has no more processes, memory or descriptors to give."""
 
@@ -125,6 +128,16 @@ class Child:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
+    async def leave(self) -> None:
+        """Let an idle child end by itself, as programs do: it sends what it has not sent, spans or lines of a log."""
+        try:
+            self.send({"leave": True})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEAVING):
+                    await self._process.wait()
+        finally:
+            await self.close()
+
     async def close(self) -> None:
         """Kill the child and wait for its end."""
         self.kill()
@@ -194,8 +207,8 @@ class Children:
     async def end_idle(self) -> bool:
         """End those that wait for a task, for others need what they take; return whether there were any."""
         idle, self._idle = self._idle, []
-        for child in idle:
-            await self.end(child)
+        self._all -= set(idle)
+        await asyncio.gather(*(child.leave() for child in idle))
         return bool(idle)
 
     async def end(self, child: Child) -> None:
@@ -206,9 +219,8 @@ class Children:
     async def close(self) -> None:
         """End all children, and those that are starting as soon as they have."""
         self._is_closed = True
-        children, self._all, self._idle = self._all, set(), []
-        for child in children:
-            await child.close()
+        busy, self._all = self._all.difference(self._idle), set()
+        await asyncio.gather(self.end_idle(), *(child.close() for child in busy))
 
 
 @lru_cache(maxsize=1000)
