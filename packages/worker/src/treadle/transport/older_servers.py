@@ -6,11 +6,11 @@ Each field here may be left out: who has no word for it does without what it ask
 from collections.abc import Mapping
 from typing import Any
 
-NEWER = ("code_runs", "origin", "widen")
-"""Fields of registrations and reports that servers of the oldest promised protocol do not know."""
+NEWER = ("baggage", "code_runs", "origin", "widen")
+"""Fields of submits, registrations and reports that servers of the oldest promised protocol do not know."""
 
-_LISTS = ("jobs", "reports")
-"""Fields of a request that hold registrations and reports."""
+_LISTS = ("jobs", "reports", "tasks")
+"""Fields of a request that hold registrations, reports and submits."""
 
 
 def is_older(hello: Mapping[str, Any] | None) -> bool:
