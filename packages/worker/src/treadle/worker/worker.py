@@ -42,7 +42,7 @@ class Worker:
     """Runs tasks until it is stopped: `Worker([rdf], concurrency=8).run()`.
 
     `concurrency` is the weight that runs at once, and `prefetch` the weight that is claimed beyond it, which saves a
-    round trip where tasks are short; left out, the server gives as much ahead as the worker ends in 50 ms, and what has
+    round trip where tasks are short; left out, the server gives as much ahead as the worker ends in 0.1 s, and what has
     not moved on within one or two seconds is handed back. With `min_concurrency` more is asked for only when less than
     that runs. `lifespan` makes what tasks share: an async context manager whose value is `ctx.resources`. When the
     worker is stopped, what runs has `drain_grace` seconds (or a timedelta) to end; the rest is handed back. With

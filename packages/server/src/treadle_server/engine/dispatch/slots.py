@@ -10,8 +10,13 @@ from treadle_server.domain.tasks import ClaimKey, RunKey, Task
 from treadle_server.engine.dispatch.presence import Presence
 from treadle_server.store.base import Dialect
 
-AHEAD = 0.05
-"""Seconds of work that a worker may have before it begins it."""
+AHEAD = 0.1
+"""Seconds of work that a worker may have before it begins it: more than from a report to the next claim.
+
+Of a worker that is sooner done its pace is that of the way there and back, and so is what it gets: where that took 90
+ms, with 0.05 s, it was given 400 tasks each time and waited for them for half of it. 10,000 that woke at once on
+PostgreSQL went on within 2.1 s instead of 2.7, in turn; a drain took 208 us of processor time a task, not 234.
+"""
 
 MOST_AHEAD: Mapping[Dialect, int] = {"sqlite": 4, "postgresql": 8}
 """How many times its concurrency that may be at most."""
