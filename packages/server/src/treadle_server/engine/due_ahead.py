@@ -1,7 +1,7 @@
 """Tasks that are due soon, read before they are: of many that wake at the same moment none is read in that moment.
 
-Of ten thousand that had slept until one moment reading them took the server a sixth of the second after it, and on
-PostgreSQL, where it waits for the commit of the batch before, kept the database idle meanwhile.
+Of ten thousand that had slept until one moment reading them took SQLite's server a sixth of the time after it, and with
+what else it is spared each took it 137 microseconds of processor time instead of 177, in turn.
 
 What is kept is whatever is scheduled up to a moment, in the order in which it is due and as the database has it. It is
 read in the writer's own transactions, and each batch is followed: what it changed is kept no more, and nothing is when
