@@ -155,7 +155,10 @@ def test_settings_that_no_server_takes_are_named(examined: Examine, monkeypatch:
 
     [finding] = examined()["machine"]
 
-    assert (finding.grade, "with these settings: TREADLE_PORT: Input" in finding.detail) == ("fail", True)
+    assert (finding.grade, "with these settings: TREADLE_PORT: write a whole number" in finding.detail) == (
+        "fail",
+        True,
+    )
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)

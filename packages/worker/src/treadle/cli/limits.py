@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, get_args
 
 import click
-from pydantic import ValidationError
 
 from treadle.cli.show import (
     ListedGroup,
@@ -121,6 +120,8 @@ def _rate(text: str) -> tuple[int, float]:
 
 def _check(concurrency: int | None, rate: tuple[int, float] | None, burst: int | None) -> None:
     """Raise click's `UsageError` for numbers that no limit can have."""
+    from pydantic import ValidationError
+
     from treadle.values import first_wrong
     from treadle.wire.limits import Caps
 
