@@ -24,3 +24,16 @@ async def test_of_many_that_are_due_at_once_a_turn_promotes_many_portions_e1(sho
         (Status.PENDING, 2, clock.now())
     }
     assert len(stored) == count < MOST_PORTIONS * PromoteDue.rows
+
+
+async def test_what_can_not_be_read_ahead_is_promoted_when_it_is_due_e1(shop, clock, monkeypatch) -> None:
+    [submitted] = await shop.submit(due_at=clock.now() + timedelta(seconds=1.5))
+    promoter = Promoter(shop.engine)
+
+    with monkeypatch.context() as overload:
+        overload.setattr(shop.engine._queue, "is_full", lambda _: True)
+        assert await promoter.turn() == 1
+    clock.advance(1.5)
+
+    assert await promoter.turn() == 0
+    assert (await shop.get(submitted.id)).status is Status.PENDING

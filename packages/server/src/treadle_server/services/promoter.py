@@ -1,5 +1,6 @@
 """The promoter: puts scheduled tasks into the queue when they are due, to the moment (E1), and lets limits fill."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from math import inf
 
@@ -7,6 +8,7 @@ from treadle.wire.status import Status
 from treadle_server.engine.commands import LookAhead, OpenLimits, PromoteDue
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
+from treadle_server.errors import TooManyRequests
 from treadle_server.services.base import EngineService
 from treadle_server.store.read.limits import next_token
 from treadle_server.store.read.tasks import next_due
@@ -54,8 +56,10 @@ class Promoter(EngineService):
         if due > until or at < self._looked_at + LONGEST_SLEEP:
             return
         self._looked_at = at
-        while self._engine.clock.now() < due and await self._engine.run(LookAhead(until)):
-            pass
+        # Where too much waits to be written it is read when it is due: a turn that failed would rest beyond that.
+        with suppress(TooManyRequests):
+            while self._engine.clock.now() < due and await self._engine.run(LookAhead(until)):
+                pass
 
     async def turn(self) -> float:
         """Promote what is due, let lines go on that have a token, and return how long nothing else will be.
