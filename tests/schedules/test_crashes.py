@@ -18,6 +18,8 @@ from treadle_server.store.tables import schedule_ticks
 pytestmark = pytest.mark.anyio
 
 STEPS = 80
+"""At least; there are more until enough ticks have come."""
+FEWEST_TICKS = 5
 OFTEN = 0.25
 """The share of transactions that are broken off before what they write, and of the others that are so after it."""
 
@@ -72,7 +74,10 @@ async def test_ticks_are_neither_lost_nor_doubled_under_crashes_e10_g1(
             ticker = Ticker(shop, clock)
             await ticker.set(interval_seconds=10.0)
             crashing.is_on = True
-            for _ in range(STEPS):
+            steps = 0
+            # How many ticks come is chance too: a schedule that is paused early may stay so for long.
+            while steps < STEPS or len(await ticker.ticks()) <= FEWEST_TICKS:
+                steps += 1
                 clock.advance(chance.choice([0, 1, 3, 10, 25]))
                 await step(ticker, chance)
                 await check(ticker)
@@ -89,7 +94,7 @@ async def test_ticks_are_neither_lost_nor_doubled_under_crashes_e10_g1(
         await store.close()
 
     assert crashing.crashes > 3
-    assert len(made) > 5
+    assert len(made) > FEWEST_TICKS
     assert all(tick % 10 == 0 for tick in made)
     assert made == sorted(set(made))
     # Nothing was open at the last tick: it was not lost.
