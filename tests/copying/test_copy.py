@@ -248,16 +248,18 @@ async def test_f8_a_source_of_another_revision_is_told_what_to_do(make: Make, ki
 
 
 @pytest.mark.parametrize("kind", ONE)
-async def test_a_database_is_not_copied_onto_itself(make: Make, kind: str) -> None:
-    here = await migrated(make(kind))
+def test_a_database_is_not_copied_onto_itself_which_no_command_line_can_mean(make: Make, kind: str) -> None:
+    here = asyncio.run(migrated(make(kind)))
     same = (
         here.replace("sqlite:///", "sqlite:////.")
         if kind == "sqlite"
         else here.replace("postgresql:", "postgresql+asyncpg:")
     )
 
-    with pytest.raises(ValidationFailed, match="FROM and TO are the same database"):
-        await copy_database(here, same, nothing)
+    refused = CliRunner().invoke(treadle, ["copy", here, same])
+
+    assert refused.exit_code == 2
+    assert "FROM and TO are the same database" in refused.stderr
 
 
 @pytest.mark.parametrize(

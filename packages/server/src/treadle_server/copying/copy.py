@@ -12,7 +12,7 @@ from treadle_server.copying.databases import SAME, DestinationDatabase, SourceDa
 from treadle_server.copying.digest import Digest, json_places
 from treadle_server.copying.postgres import PostgresDatabase, postgres_destination, postgres_source, refresh
 from treadle_server.copying.sqlite import sqlite_destination, sqlite_source
-from treadle_server.errors import ValidationFailed
+from treadle_server.errors import SettingUnusable, ValidationFailed
 from treadle_server.store.sqlite.places import file_of
 from treadle_server.store.store import FAILURES_EXPLAINED
 from treadle_server.store.urls import parse_url
@@ -51,8 +51,9 @@ class NotTheSame(ValidationFailed):
 async def copy_database(source: str, target: str, tell: Tell) -> Copied:
     """Copy one database to another, each `sqlite:///path` or `postgresql://…`, and return what was copied.
 
-    Raises `ValidationFailed` when a server runs on either, when the target is not empty or the source of another
-    revision, `NotTheSame`, and `StoreUnavailable`. Then, and when it is killed, nothing is at the target.
+    Raises `SettingUnusable` when they are the same, `ValidationFailed` when a server runs on either, when the target is
+    not empty or the source of another revision, `NotTheSame`, and `StoreUnavailable`. Then, and when it is killed,
+    nothing is at the target.
     """
     from_url, to_url = parse_url(source), parse_url(target)
     _check_apart(from_url, to_url)
@@ -117,4 +118,4 @@ def _check_apart(one: URL, other: URL) -> None:
         one.get_backend_name() == other.get_backend_name() == "sqlite"
         and file_of(one).resolve() == file_of(other).resolve()
     ):
-        raise ValidationFailed(SAME)
+        raise SettingUnusable(SAME)

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.copying.contents import Row, batched, check_empty, count_of, rows_of
 from treadle_server.copying.databases import SAME
-from treadle_server.errors import ValidationFailed
+from treadle_server.errors import SettingUnusable, ValidationFailed
 from treadle_server.services.leader import LOCK as LEADER
 from treadle_server.store.connections import postgres_engine
 from treadle_server.store.migrations import check_current, upgrade
@@ -107,7 +107,7 @@ async def postgres_destination(url: URL, *, source: PostgresDatabase | None) -> 
     """Make the tables of a database that has none, or none with rows; all of it is there at the end of the block.
 
     It is one transaction: when the block raises, or the process is killed, nothing was changed. Raises
-    `ValidationFailed` when the database is in use, not empty, or the one that is the `source`.
+    `ValidationFailed` when the database is in use or not empty, `SettingUnusable` when it is the `source`.
     """
     async with _alone(url, source=source) as connection:
         await connection.run_sync(check_empty, name_of(url))
@@ -140,7 +140,7 @@ async def _alone(url: URL, *, source: PostgresDatabase | None = None) -> AsyncIt
             for setting in _BEGIN:
                 await connection.execute(text(setting))
             if source is not None and await source.which() == await PostgresDatabase(connection).which():
-                raise ValidationFailed(SAME)
+                raise SettingUnusable(SAME)
             await _check_servers(connection, url)
             try:
                 await connection.execute(text(f"SELECT pg_advisory_xact_lock({WRITER})"))
