@@ -60,7 +60,7 @@ USES: dict[str, list[Use] | str] = {
     "cancel": [
         _quiet(lambda it: [it.open()]),
         Use(lambda it: [it.open(), "--json"]),
-        Use(lambda _: [VALUE], code=1),
+        Use(lambda _: [VALUE], code=2),
         _quiet(lambda it: [it.failed], code=1),
     ],
     "copy": [Use(lambda _: [VALUE, "sqlite:///new.db"], code=2), Use(lambda _: ["sqlite:///old.db", VALUE], code=2)],
@@ -69,7 +69,7 @@ USES: dict[str, list[Use] | str] = {
     "edit": [
         _quiet(lambda it: [it.open(), "--tag", f"{VALUE}={VALUE}"]),
         Use(lambda it: [it.open(), "--priority", "1", "--json"]),
-        Use(lambda _: [VALUE, "--priority", "1"], code=1),
+        Use(lambda _: [VALUE, "--priority", "1"], code=2),
         _quiet(lambda it: [it.open(), "--payload", VALUE], code=2),
         _quiet(lambda it: [it.failed, "--priority", "1"], code=1),
     ],
@@ -77,7 +77,7 @@ USES: dict[str, list[Use] | str] = {
         Use(lambda it: [it.flow()]),
         Use(lambda it: [it.flow(), "--json"]),
         _quiet(lambda it: [it.flow(), "rerun-failed"]),
-        Use(lambda _: [VALUE], code=1),
+        Use(lambda _: [VALUE], code=2),
     ],
     "flows": [Use(_beside_a_flow), Use(lambda it: _beside_a_flow(it, "--json"))],
     "jobs": [Use(lambda it: ["--room", it.room]), Use(lambda it: ["--room", it.room, "--json"])],
@@ -135,14 +135,14 @@ USES: dict[str, list[Use] | str] = {
     ],
     "outbox": [_quiet(lambda it: [_refused(it, "--once")]), Use(lambda _: ["--batch", VALUE], code=2)],
     "outbox ddl": [_quiet(lambda _: [])],
-    "outbox drop": [_quiet(lambda it: [_refused(it)]), _quiet(lambda _: [VALUE], code=1)],
+    "outbox drop": [_quiet(lambda it: [_refused(it)]), _quiet(lambda _: [VALUE], code=2)],
     "outbox list": [Use(lambda it: [_refused(it, "--limit"), "9"]), Use(lambda it: [_refused(it, "--json")])],
-    "outbox retry": [_quiet(lambda it: [_refused(it)]), _quiet(lambda _: [VALUE], code=1)],
+    "outbox retry": [_quiet(lambda it: [_refused(it)]), _quiet(lambda _: [VALUE], code=2)],
     "send": [
         Use(lambda it: [it.open(), VALUE, LINES]),
         Use(lambda it: [it.open(), VALUE, LINES, "--id", VALUE, "--json"]),
         _quiet(lambda it: [it.cancelled(), VALUE], code=1),
-        Use(lambda _: [VALUE, VALUE], code=1),
+        Use(lambda _: [VALUE, VALUE], code=2),
     ],
     "server": [Use(lambda _: ["--auth", "none", "--host", VALUE], code=2)],
     "submit": [
@@ -163,7 +163,7 @@ USES: dict[str, list[Use] | str] = {
         Use(lambda it: [it.done]),
         Use(lambda it: [it.waiting]),
         Use(lambda it: [it.failed, "--json"]),
-        Use(lambda _: [VALUE], code=1),
+        Use(lambda _: [VALUE], code=2),
     ],
     "tasks": [
         Use(lambda it: [f'job:"{it.job}"']),

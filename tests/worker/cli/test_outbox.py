@@ -117,6 +117,7 @@ def test_a_refused_row_is_meant_by_the_beginning_of_its_id(command: Command, sho
         shop.write(n, id=one, refused_at=datetime.now(UTC))
 
     assert "more than one refused row's id begins with 0a5e" in command.refused(*at, "drop", "0B5E", "0a5e")
+    assert "'x' is no refused row's id" in command.refused(*at, "drop", "0B5E", "x", code=2)
     assert command.said(*at, "retry", "0B5E") == "1 row to be tried again\n"
     assert [row["id"] for row in command.read(*at, "list")["rows"]] == ids
 
@@ -125,7 +126,7 @@ def test_what_is_asked_wrongly_says_what_to_do(command: Command, shop: Database,
     at = ("outbox", "--database", shop.url)
 
     assert "give IDs or --all, one of them" in command.refused(*at, "drop", code=2)
-    assert "'x' is no refused row's id" in command.refused(*at, "retry", "x")
+    assert "'x' is no refused row's id" in command.refused(*at, "retry", "x", code=2)
     assert "no refused row's id begins with 0a" in command.refused(*at, "retry", "0a")
     assert "no refused row has such an id" in command.refused(*at, "retry", new_task_id())
     assert "which database? Give --database URL" in command.refused("outbox", code=2)

@@ -46,15 +46,15 @@ def test_json_tells_of_each_in_its_place_what_became_of_it(command: Command, sho
     done, task = shop.submit(), shop.submit()
     command.said("cancel", done)
 
-    result = command("cancel", done, task, NOBODY, "one", "--json")
+    result = command("cancel", done, task, NOBODY, "ffff", "--json")
 
     assert result.exit_code == 1
-    again, cancelled, unknown, no_id = json.loads(result.stdout)
+    again, cancelled, unknown, begins_none = json.loads(result.stdout)
     assert (again["refused"], again["type"]) == (done, "/v1/problems/invalid-task-transition")
     assert (cancelled["id"], cancelled["status"]) == (task, "cancelled")
     assert (unknown["refused"], unknown["type"]) == (NOBODY, "/v1/problems/task-not-found")
-    said = "'one' is no task's id: that is a UUID, or its beginning"
-    assert no_id == {"refused": "one", "type": None, "detail": said}
+    said = "no task's id begins with ffff"
+    assert begins_none == {"refused": "ffff", "type": None, "detail": said}
     assert len(result.stderr.splitlines()) == 3
     assert result.stderr.splitlines()[-1] == f"Error: {said}"
 
@@ -90,9 +90,22 @@ def test_the_beginning_of_an_id_is_enough_when_it_is_one_tasks_alone(command: Co
     assert command.said("pause", one[:-1] + "1") == f"{one} paused\n"
     assert "more than one task's id begins with 1a2b3c4d" in command.refused("pause", "1a2b3c4d")
     assert "no task's id begins with 1a2b3c4d-1" in command.refused("pause", "1a2b3c4d-1")
-    assert "'one' is no task's id" in command.refused("pause", "one")
     assert command.read("task", "1a2b3c4e")["task"]["id"] == other
     assert "give more of it" in command.refused("task", "1a2b3c4d")
+
+
+@pytest.mark.parametrize(
+    "words", ["cancel {} one", "rerun {} one", "edit --priority 5 {} one", "send one hello", "task one"]
+)
+def test_what_can_be_no_id_is_refused_with_the_command_line_before_anything_is_done(
+    command: Command, shop: Shop, words: str
+) -> None:
+    task = shop.submit()
+
+    said = command.refused(*words.format(task).split(), "--json", code=2)
+
+    assert said.endswith("\nError: 'one' is no task's id: that is a UUID, or its beginning\n")
+    assert (shop.status(task), command.read("task", task)["task"]["priority"]) == ("pending", 0)
 
 
 def test_a_filter_steers_what_the_verb_can_be_applied_to(command: Command, shop: Shop) -> None:

@@ -9,7 +9,7 @@ import click
 
 from treadle.cli.show import age, as_json, ask, print_json, print_table, say, writing
 from treadle.cli.texts import GivenPath
-from treadle.cli.which import full_id
+from treadle.cli.which import TASK_ID, full_id
 from treadle.errors import ArtifactNotFound
 from treadle.wire.amounts import in_bytes
 
@@ -27,7 +27,7 @@ class _NotSaved(Exception):
 
 
 @click.command()
-@click.argument("task_id", metavar="ID")
+@click.argument("task_id", type=TASK_ID, metavar="ID")
 @click.option("--run", "run_id", type=click.IntRange(0), help="Only those of this run.")
 @click.option(
     "--download",

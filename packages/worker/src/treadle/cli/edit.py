@@ -8,6 +8,7 @@ from treadle.cli.show import as_json
 from treadle.cli.steer import steer_ids
 from treadle.cli.submit import payload_of, value_of
 from treadle.cli.task_options import flag_of, named, task_times, task_traits
+from treadle.cli.which import TASK_ID
 from treadle.wire.options import CLEARED, OPTIONS
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _CLEARED = {"checkpoint": "checkpoint"} | {_OF_MANY.get(name) or flag_of(name): 
 
 
 @click.command()
-@click.argument("ids", nargs=-1, metavar="ID...", required=True)
+@click.argument("ids", type=TASK_ID, nargs=-1, metavar="ID...", required=True)
 @click.option("--payload", help="Another payload, as JSON: the whole of it.")
 @click.option("--checkpoint", help="What the next run gets, as JSON when it parses as such.")
 @task_times

@@ -8,7 +8,7 @@ import click
 from treadle.cli.clock import server_time
 from treadle.cli.show import age, as_json, ask, at_most, duration, print_json, print_page, say, styled, told
 from treadle.cli.steer import print_result
-from treadle.cli.which import full_flow_id
+from treadle.cli.which import Id, full_flow_id
 from treadle.wire import flow_tree
 from treadle.wire.amounts import counted, percent
 from treadle.wire.flows import FLOW_VERBS
@@ -50,7 +50,7 @@ def _flow_row(item: "FlowItem") -> tuple[object, ...]:
 
 
 @click.command()
-@click.argument("flow_id", metavar="ID")
+@click.argument("flow_id", type=Id("flow"), metavar="ID")
 @click.argument("verb", type=click.Choice(list(FLOW_VERBS)), required=False)
 @as_json
 def flow(flow_id: str, verb: str | None, *, is_json: bool) -> None:

@@ -9,7 +9,7 @@ import click
 
 from treadle.cli.show import age, as_json, print_json, print_table, say, say_result
 from treadle.cli.task_options import Duration
-from treadle.cli.which import is_whole, the_one
+from treadle.cli.which import Id, is_whole, the_one
 from treadle.wire.amounts import counted
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from treadle.outbox.rows import Row
 
 T = TypeVar("T")
+
+_REFUSED = "refused row"
 
 
 @click.group(invoke_without_command=True)
@@ -110,7 +112,7 @@ def _line(row: "Row") -> tuple[object, ...]:
 
 
 @outbox.command()
-@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.argument("ids", type=Id(_REFUSED), nargs=-1, metavar="[ID]...")
 @click.option("--all", "is_all", is_flag=True, help="All refused rows.")
 @as_json
 @click.pass_obj
@@ -126,7 +128,7 @@ def retry(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool, 
 
 
 @outbox.command()
-@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.argument("ids", type=Id(_REFUSED), nargs=-1, metavar="[ID]...")
 @click.option("--all", "is_all", is_flag=True, help="All refused rows.")
 @as_json
 @click.pass_obj
@@ -163,9 +165,8 @@ def _change(place: tuple[str | None, str], ids: tuple[str, ...], change: Callabl
 def _changed(connection: "Connection", *, given: tuple[str, ...], change: Callable[..., int], table: "Table") -> int:
     from treadle.outbox.refusals import refused_ids
 
-    what = "refused row"
-    refused = [] if all(is_whole(one, what) for one in given) else refused_ids(connection, table=table)
-    ids = {one if is_whole(one, what) else the_one(one, what, refused) for one in given}
+    refused = [] if all(map(is_whole, given)) else refused_ids(connection, table=table)
+    ids = {one if is_whole(one) else the_one(one, _REFUSED, refused) for one in given}
     changed = change(connection, ids or None, table=table)
     if ids and not changed:
         raise click.ClickException("no refused row has such an id: `treadle outbox list` shows those that there are")

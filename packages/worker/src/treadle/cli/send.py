@@ -6,7 +6,7 @@ import click
 
 from treadle.cli.show import as_json, ask, print_json, say, spelt
 from treadle.cli.submit import value_of
-from treadle.cli.which import full_id
+from treadle.cli.which import TASK_ID, full_id
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("task_id", metavar="ID")
+@click.argument("task_id", type=TASK_ID, metavar="ID")
 @click.argument("name")
 @click.argument("data", required=False)
 @click.option("--id", "key", help="The same id twice, for one task and NAME, is one message.")

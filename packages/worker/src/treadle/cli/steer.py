@@ -7,7 +7,7 @@ import click
 
 from treadle.cli.show import as_json, ask, print_json, say, spelt
 from treadle.cli.submit import value_of
-from treadle.cli.which import NotOne, explaining_filters, filter_of, full_id
+from treadle.cli.which import TASK_ID, NotOne, explaining_filters, filter_of, full_id
 from treadle.wire.status import Ended
 from treadle.wire.transitions import ADMITS, Action
 
@@ -24,7 +24,7 @@ SteeringCall = Callable[["Client", str], Awaitable[T]]
 MOST_SHOWN = 10
 """Refusals of a bulk action that are shown one by one."""
 
-_ids = click.argument("ids", nargs=-1, metavar="[ID]...")
+_ids = click.argument("ids", type=TASK_ID, nargs=-1, metavar="[ID]...")
 _where = click.option("--where", metavar="FILTER", help="All tasks that the filter means, instead of IDs.")
 _queue = click.option("--queue", "queues", multiple=True, metavar="JOB", help="A whole queue, by its job's full name.")
 

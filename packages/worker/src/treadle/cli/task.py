@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from treadle.cli.show import age, as_json, ask, because, brief, duration, print_json, say, say_line, spelt, told
-from treadle.cli.which import full_id
+from treadle.cli.which import TASK_ID, full_id
 from treadle.wire.amounts import amount
 from treadle.wire.runs import LINES_AT_ONCE
 from treadle.wire.sealed import seal_of
@@ -33,7 +33,7 @@ class _About(NamedTuple):
 
 
 @click.command()
-@click.argument("task_id", metavar="ID")
+@click.argument("task_id", type=TASK_ID, metavar="ID")
 @click.option("--traceback/--no-traceback", "is_long", default=True, help="The whole traceback of each failed run.")
 @click.option(
     "--logs",

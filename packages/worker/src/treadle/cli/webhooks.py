@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from treadle.cli.show import ListedGroup, age, as_json, ask, at_most, print_json, print_page, say
-from treadle.cli.which import is_whole, the_one
+from treadle.cli.which import Id, is_whole, the_one
 from treadle.wire.status import Ended
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
     from treadle.wire.webhooks import DeliveryItem, DeliveryState, Redelivered, WebhookItem
+
+_DEAD = "dead delivery"
 
 _room = click.option("--room", default="@global", show_default=True, help="The webhook's room.")
 
@@ -106,7 +108,7 @@ def _line(item: "DeliveryItem") -> tuple[object, ...]:
 
 @webhooks.command()
 @click.argument("name")
-@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.argument("ids", type=Id(_DEAD), nargs=-1, metavar="[ID]...")
 @_room
 @click.option("--all", "is_all", is_flag=True, help="All dead deliveries.")
 @as_json
@@ -128,8 +130,7 @@ def redeliver(name: str, ids: tuple[str, ...], *, room: str, is_all: bool, is_js
 
 async def _whole(client: "Client", name: str, room: str, given: tuple[str, ...]) -> list[str] | None:
     """Return the ids that are given, or given the beginnings of; None for none. Raises `NotOne`."""
-    what = "dead delivery"
-    if all(is_whole(one, what) for one in given):
+    if all(map(is_whole, given)):
         return list(given) or None
     dead = [item.id async for item in client.deliveries(name, room=room, limit=500)]
-    return [one if is_whole(one, what) else the_one(one, what, dead) for one in given]
+    return [one if is_whole(one) else the_one(one, _DEAD, dead) for one in given]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from inspect import cleandoc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -50,24 +50,39 @@ def filter_of(text: str) -> "TaskFilter":
         raise click.UsageError(str(error)) from None
 
 
+class Id(click.types.StringParamType):
+    """An id or its beginning; what is neither is refused with the command line, before anything is done."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text; raises click's `UsageError`."""
+        if not is_beginning(value):
+            raise click.UsageError(f"{value!r} is no {self._what}'s id: that is a UUID, or its beginning", ctx)
+        return str(value)
+
+
+TASK_ID = Id("task")
+"""The type of an argument that names a task."""
+
+
 async def full_id(client: "Client", given: str) -> str:
     """Return the id of the task that `given` is, or is the beginning of. Raises `NotOne`."""
-    if is_whole(given, "task"):
+    if is_whole(given):
         return given
     return the_one(given, "task", [item.id for item in (await client.list(id=given, limit=2)).items])
 
 
 async def full_flow_id(client: "Client", given: str) -> str:
     """Return the id of the flow that `given` is, or is the beginning of. Raises `NotOne`."""
-    if is_whole(given, "flow"):
+    if is_whole(given):
         return given
     return the_one(given, "flow", [item.id for item in (await client.flows(id=given, limit=2)).items])
 
 
-def is_whole(given: str, what: str) -> bool:
-    """Return whether an id is given as a whole. Raises `NotOne` for what is not even the beginning of one."""
-    if not is_beginning(given):
-        raise NotOne(f"{given!r} is no {what}'s id: that is a UUID, or its beginning")
+def is_whole(given: str) -> bool:
+    """Return whether what may begin an id is the whole of one."""
     return len(given) == LENGTH
 
 
