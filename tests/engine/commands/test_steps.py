@@ -466,11 +466,21 @@ async def test_a_rerun_from_a_step_that_is_not_kept_changes_nothing(shop: Shop) 
     await keep(shop, task, "charge", 2)
     done = await shop.report(task, "completed")
 
-    with pytest.raises(ValidationFailed, match="no step 'refund'"):
+    with pytest.raises(
+        ValidationFailed, match=f"no step 'refund': `treadle task {task.id}`, .* names the 1 step it keeps"
+    ):
         await shop.steer(task, "rerun", from_step="refund")
 
     assert (await shop.get(task.id)).version == done.version
     assert await kept(shop, task) == [("charge", 0, 2)]
+
+
+async def test_a_rerun_from_a_step_of_a_task_that_keeps_none_says_so(shop: Shop) -> None:
+    task = await begun(shop)
+    await shop.report(task, "completed")
+
+    with pytest.raises(ValidationFailed, match="it keeps none at all; rerun it from its start"):
+        await shop.steer(task, "rerun", from_step="refund")
 
 
 async def test_a_rerun_that_undoes_a_cancel_keeps_messages_that_came_early(shop: Shop) -> None:

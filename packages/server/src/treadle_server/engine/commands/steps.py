@@ -7,6 +7,7 @@ run finds it as it is then, which for a receive without a message means that its
 from dataclasses import dataclass
 from datetime import timedelta
 
+from treadle.wire.amounts import counted
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.access.checks import check_send
@@ -104,13 +105,19 @@ def clear_steps(work: UnitOfWork, task: Task, from_step: str | None) -> None:
     else:
         kept = work.steps.kept.get((task.seq, from_step, 0))
         if kept is None:
-            raise ValidationFailed(
-                f"from_step: the task keeps no step {from_step!r}; GET /v1/tasks/{task.id}/steps lists what it keeps"
-            )
+            raise ValidationFailed(f"from_step: the task keeps no step {from_step!r}: {_kept_by(task)}")
         first = kept.number
         work.steps.clear(task.seq, first, keeps_messages=True)
     work.open(task)
     task.steps = first
+
+
+def _kept_by(task: Task) -> str:
+    if not task.steps:
+        return "it keeps none at all; rerun it from its start"
+    return (
+        f"`treadle task {task.id}`, or GET /v1/tasks/{task.id}/steps, names the {counted(task.steps, 'step')} it keeps"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
