@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -161,6 +162,32 @@ async def test_baggage_stays_here_where_the_propagators_leave_it_out(
         result = await handle.result(timeout=60)
 
     assert result == {"state": ""}
+
+
+async def test_tasks_are_submitted_though_the_propagators_name_one_that_is_not_installed(server: Served) -> None:
+    script = f"""
+import asyncio
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())
+from tests.worker import jobs
+from treadle import Client
+
+async def main():
+    async with Client({server.url!r}, {server.token!r}) as client:
+        for n in range(2):
+            print(bool((await (await client.submit(jobs.small.bind(n))).get()).trace_id))
+
+asyncio.run(main())
+"""
+    of_it = {**os.environ, "OTEL_PROPAGATORS": "tracecontext,nowhere"}
+
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", script], env=of_it, capture_output=True, text=True, timeout=60
+    )
+
+    assert done.stdout == "True\nTrue\n", done.stderr
+    assert done.stderr.count("OTEL_PROPAGATORS can't be used (Propagator nowhere not found.") == 1
 
 
 async def test_a_run_that_fails_tells_its_error(

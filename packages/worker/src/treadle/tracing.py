@@ -3,15 +3,20 @@
 Nothing is loaded for it. A program that traces has loaded OpenTelemetry before; in any other one nothing is done.
 """
 
+import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from treadle.version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
+
+log = logging.getLogger(__name__)
 
 SPANS: Mapping[str, str] = {
     "submit": "A task is put in, or several at once, by a client",
@@ -111,14 +116,27 @@ def carried() -> dict[str, str]:
     carrier: dict[str, str] = {}
     if is_on():
         from opentelemetry.baggage.propagation import W3CBaggagePropagator
-        from opentelemetry.propagate import get_global_textmap
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         TraceContextTextMapPropagator().inject(carrier)
         # Where `OTEL_PROPAGATORS` leaves baggage out, it is not to leave the process.
-        if carrier and "baggage" in get_global_textmap().fields:
+        if carrier and (told := _propagation()) is not None and "baggage" in told.get_global_textmap().fields:
             W3CBaggagePropagator().inject(carrier)
     return carrier
+
+
+@cache
+def _propagation() -> ModuleType | None:
+    """Return OpenTelemetry's module that knows what may leave the process; None where it can't be loaded.
+
+    It is not where `OTEL_PROPAGATORS` names what is not installed: nothing that is submitted is to fail for it.
+    """
+    try:
+        from opentelemetry import propagate
+    except Exception as error:  # noqa: BLE001 - what it loads is anybody's
+        log.warning("OTEL_PROPAGATORS can't be used (%s): tasks go with their trace, and without baggage", error)
+        return None
+    return propagate
 
 
 @contextmanager
