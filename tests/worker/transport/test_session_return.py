@@ -11,7 +11,7 @@ from treadle.errors import SocketRefused
 from treadle.transport.bearer import Way
 from treadle.transport.dialing import OPENING
 from treadle.transport.retries import delays
-from treadle.transport.session import ROUND, Session
+from treadle.transport.session import FIRST_OPENING, ROUND, Session
 from treadle.worker.connector import LEAVING
 from treadle.worker.link import SETTLING
 
@@ -74,6 +74,38 @@ def test_a_socket_is_found_within_seconds_of_its_being_possible_n4(
     took = [in_no_time(_seconds_until_it_is_back(urls, turn * 0.77, monkeypatch)) for turn in range(1, 60)]
 
     assert max(took) <= ROUND + LONGEST_DELAY + 0.1
+
+
+async def _seconds_beside_one_that_stands_still(patch: pytest.MonkeyPatch) -> float:
+    """Return how long a session takes to open where the server that it tries first takes connections and no more."""
+    loop = asyncio.get_running_loop()
+    began, tried = loop.time(), 0
+    opened = asyncio.Event()
+
+    async def dial(way: Way, client: str | None) -> tuple[Any, dict[str, Any]]:
+        nonlocal tried
+        tried += 1
+        if tried == 1:
+            await asyncio.sleep(OPENING)
+            raise SocketRefused(f"{way.url} did not open a websocket", is_silent=True)
+        opened.set()
+        return OpenSocket(), HELLO
+
+    patch.setattr("treadle.transport.session.dial", dial)
+    session = Session(("http://one.invalid", "http://other.invalid"), "secret", on_push=lambda _: None)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(session.run())
+        await opened.wait()
+        took = loop.time() - began
+        await asyncio.sleep(0)
+        await session.close()
+    return took
+
+
+def test_of_several_servers_one_that_stands_still_keeps_nobody_from_the_others_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert in_no_time(_seconds_beside_one_that_stands_still(monkeypatch)) <= FIRST_OPENING + 0.1
 
 
 def test_a_worker_is_back_at_the_socket_within_thirty_seconds_n4() -> None:

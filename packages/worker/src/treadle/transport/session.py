@@ -46,6 +46,9 @@ MAX_PENDING = 10_000
 STEADY = 1.0
 """Seconds after which a connection that breaks was one; after a shorter one there is a pause before the next."""
 
+FIRST_OPENING = 5.0
+"""Seconds that each of several addresses has at first: a process that was stopped takes connections, and no more."""
+
 ROUND = 10.0
 """Seconds in which all addresses are tried for the socket, where plain HTTP does meanwhile (at least 2.5 for each)."""
 
@@ -195,7 +198,7 @@ class Session:
         patience = self._first_patience if self.hello is None else self._patience
         # A client that fails at once raises the error: there is nothing to log.
         waits = QuietLog(log, level=logging.WARNING if patience > 0 else logging.DEBUG)
-        limit: float | None = None
+        limit = FIRST_OPENING if len(self._urls) > 1 else None
         for delay in delays():
             ws, error = await self._round(limit)
             if ws is not None:
