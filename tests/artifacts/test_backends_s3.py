@@ -15,6 +15,7 @@ from tests.artifacts.conftest import _by_hand
 from tests.artifacts.studio import Studio, opened, problem
 from tests.conftest import FakeClock
 from treadle import Client
+from treadle.errors import Forbidden
 from treadle.tasks.content import Content
 from treadle.worker.uploads import Uploader
 from treadle_server.artifacts import backends
@@ -242,3 +243,16 @@ async def test_c10_a_store_that_does_not_answer_is_a_503_with_the_time_to_come_b
         assert (answer.status_code, problem(answer)) == (503, "store-unavailable")
         assert int(answer.headers["retry-after"]) > 0
         assert await studio.names(task) == []
+
+
+async def test_c10_what_a_bucket_says_of_an_upload_that_it_refuses_is_raised(studio: Studio, bucket: str) -> None:
+    task = await studio.started()
+    async with httpx.AsyncClient() as http:
+        assert (await http.delete(bucket)).status_code == 204
+    uploader = Uploader((studio.served.url,), studio.served.token)
+
+    try:
+        with pytest.raises(Forbidden, match=r"(?s)the bucket refuses the upload: PUT .* answers 404: .*NoSuchBucket"):
+            await uploader.upload((task, 0), Content(b"hello", "a.txt", "text/plain"))
+    finally:
+        await uploader.close()

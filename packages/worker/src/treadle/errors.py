@@ -227,7 +227,7 @@ class TaskConflict(ProblemError):
 
 
 class Forbidden(ProblemError):
-    """The token doesn't allow it."""
+    """The token doesn't allow it, or the bucket that artifacts go to."""
 
     name = "forbidden"
 

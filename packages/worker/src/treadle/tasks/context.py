@@ -249,7 +249,8 @@ class Context:
         `await ctx.upload(…)` gives the artifact in async code; in threads and processes the call itself returns when it
         is stored. The type follows from the name unless it is given. A file is streamed, and must not change meanwhile.
         Raises `InvalidArguments` for what can't be uploaded, `StaleRun` or `ArtifactConflict` when the run is no longer
-        this worker's or has such an artifact with other content, and `ConnectionFailed`; then nothing is stored.
+        this worker's or has such an artifact with other content, `Forbidden` when the bucket that files go to refuses
+        it, and `ConnectionFailed`; then nothing is stored.
         """
         from treadle.tasks.content import Uploading, content_of, is_stream, plain
 

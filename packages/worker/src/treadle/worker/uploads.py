@@ -13,6 +13,7 @@ from treadle.errors import (
     InvalidArguments,
     ProtocolMismatch,
     error_for,
+    problem_named,
 )
 from treadle.transport.retries import delays
 from treadle.wire.artifacts import ArtifactItem, ArtifactUpload
@@ -71,8 +72,8 @@ class Uploader:
         """Upload for the run `key` (task id, run id), and return the stored artifact.
 
         `check` is called between pieces and raises what ends the upload; nothing is visible of one that ended. Raises
-        that, the server's `ProblemError`, `InvalidArguments` for a file that becomes shorter, and `ConnectionFailed`
-        when the server could not be reached for a while.
+        that, the server's `ProblemError`, `Forbidden` where a bucket refuses it, `InvalidArguments` for a file that
+        becomes shorter, and `ConnectionFailed` when the server could not be reached for a while.
         """
         size, sha256 = await asyncio.to_thread(_measure, content.data)
         body = {
@@ -102,9 +103,9 @@ class Uploader:
             return announced.stored
         assert announced.put_url is not None
         headers = {**announced.headers, "Content-Length": str(body["content_length"])}
-        answer = await _send(
-            plain, "PUT", announced.put_url, headers, _pieces(content.data, body["content_length"], check)
-        )
+        pieces = _pieces(content.data, body["content_length"], check)
+        to_bucket = announced.finish_url is not None
+        answer = await _send(plain, "PUT", announced.put_url, headers, pieces, to_bucket=to_bucket)
         if announced.finish_url is not None:
             check()
             answer = await _send(plain, "POST", announced.finish_url, {}, None)
@@ -129,7 +130,13 @@ class Uploader:
 
 
 async def _send(
-    plain: "httpx.AsyncClient", method: str, url: str, headers: dict[str, str], pieces: AsyncIterator[bytes] | None
+    plain: "httpx.AsyncClient",
+    method: str,
+    url: str,
+    headers: dict[str, str],
+    pieces: AsyncIterator[bytes] | None,
+    *,
+    to_bucket: bool = False,
 ) -> "httpx.Response":
     import httpx
 
@@ -142,17 +149,20 @@ async def _send(
         raise ConnectionLost(f"the upload to {where} broke ({said}){advice if is_elsewhere else ''}") from None
     if answer.is_success:
         return answer
-    raise _refusal(answer)
+    raise _refusal(answer, to_bucket=to_bucket)
 
 
-def _refusal(answer: "httpx.Response") -> Exception:
+def _refusal(answer: "httpx.Response", *, to_bucket: bool) -> Exception:
     try:
         return error_for(Problem.model_validate_json(answer.content))
     except ValueError:
         where = f"{answer.request.method} {answer.url.netloc.decode()}"
     if answer.status_code >= 500 or answer.status_code == 429:
         return ConnectionFailed(f"{where} answers {answer.status_code}")
-    return ProtocolMismatch(f"{where} answers {answer.status_code}: {answer.text[:300]}")
+    said = f"{where} answers {answer.status_code}: {answer.text[:300]}"
+    if to_bucket:
+        return error_for(problem_named("forbidden", f"the bucket refuses the upload: {said}"))
+    return ProtocolMismatch(said)
 
 
 def _measure(data: bytes | Path) -> tuple[int, str]:
