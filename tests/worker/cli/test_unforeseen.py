@@ -15,6 +15,20 @@ sys.exit()
 """
 
 
+def test_a_command_that_leaves_no_thread_begins_none_at_its_end() -> None:
+    """It loaded pydantic beside the end of `treadle --help`, and now and then before it."""
+    script = (
+        "import sys, threading; sys.argv = ['treadle', '--help']\n"
+        "from treadle.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print([thread is threading.main_thread() for thread in threading.enumerate()])"
+    )
+
+    said = subprocess.check_output([sys.executable, "-c", script], text=True)
+
+    assert said.splitlines()[-1] == "[True]"
+
+
 def test_a_process_that_waits_for_a_thread_names_it(tmp_path: Path) -> None:
     """A worker that was told to stop stood there without a word; here its module ends it."""
     (tmp_path / "left.py").write_text(MODULE)

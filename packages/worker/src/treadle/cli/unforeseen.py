@@ -41,7 +41,13 @@ def show_traceback(kind: type[BaseException], error: BaseException, trace: Trace
 
 def tell_what_is_waited_for() -> None:
     """Have the threads named that the process waits for, should it not be gone soon: tasks may have left some."""
-    threading.Thread(target=_tell_threads, daemon=True).start()
+    if _left():  # what tells it loads what `--help` does without
+        threading.Thread(target=_tell_threads, daemon=True).start()
+
+
+def _left() -> list[str]:
+    main = threading.main_thread()
+    return [thread.name for thread in threading.enumerate() if not thread.daemon and thread is not main]
 
 
 def _tell_threads() -> None:
@@ -49,8 +55,7 @@ def _tell_threads() -> None:
     from treadle.cli.show import say
 
     time.sleep(SOON_GONE)
-    main = threading.main_thread()
-    if left := [thread.name for thread in threading.enumerate() if not thread.daemon and thread is not main]:
+    if left := _left():
         sentence = (
             f"The command has ended, and its process waits for {', '.join(left)}: a thread that is to end with the"
             " process is begun with daemon=True, any other one is to be told to end"
