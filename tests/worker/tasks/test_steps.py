@@ -3,9 +3,12 @@
 import asyncio
 import gc
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 from typing import Annotated, Any, cast
 
 import pytest
@@ -484,6 +487,52 @@ async def test_steps_beside_each_other_are_counted_in_the_order_of_their_calls()
 
     assert await both == [0, 1]
     assert (later["occurrence"], port.step["occurrence"]) == (1, 0)
+
+
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def _ask_in_threads(port: Nobody) -> Context:
+    """Ask for eight steps of one name in as many threads."""
+    start = Barrier(8)
+    claim = {"id": "x", "run_id": 0, "payload": {}, "steps": len(port.keeps)}
+    ctx = Context(claim, port, is_async=False)  # type: ignore[arg-type]
+
+    def ask(_: int) -> None:
+        start.wait(30)
+        ctx.step("charge", len, ())
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(ask, range(8)))
+    return ctx
+
+
+@pytest.mark.usefixtures("hasty_threads")
+@pytest.mark.parametrize("_number", range(20))
+def test_threads_whose_steps_are_the_first_of_a_run_count_them_together(_number: int) -> None:
+    port = Nobody()
+
+    _ask_in_threads(port)
+
+    assert sorted(step["occurrence"] for step in port.kept) == [*range(8)]
+
+
+@pytest.mark.usefixtures("hasty_threads")
+@pytest.mark.parametrize("_number", range(20))
+def test_threads_that_read_what_is_kept_at_the_same_time_have_asked_for_what_they_asked_for(_number: int) -> None:
+    port = Nobody()
+    port.keeps = [{**CHARGE, "occurrence": n} for n in range(8)] + [{**CHARGE, "step": f"m{n}"} for n in range(2000)]
+
+    ctx = _ask_in_threads(port)
+
+    with pytest.raises(StepMismatch, match="step 'm0', which the task keeps"):
+        check_steps({}, ctx)
 
 
 def test_a_mismatch_is_an_error_of_the_sdk() -> None:

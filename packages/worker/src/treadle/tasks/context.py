@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Generator
 from datetime import timedelta
-from threading import Event
+from threading import Event, Lock
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -35,6 +35,9 @@ Ts = TypeVarTuple("Ts")
 _LEVELS = frozenset(get_args(Level))
 
 _UNSET: Any = object()
+
+_making_steps = Lock()
+"""Held while a run gets its steps: of two threads that ask first at the same time each had steps of its own."""
 
 
 class Port(Protocol):
@@ -210,7 +213,9 @@ class Context:
         if self._steps is None:
             from treadle.tasks.steps import Steps
 
-            self._steps = Steps(self._port, self._claim, self.wait_cancelled, is_async=self._is_async)
+            with _making_steps:
+                if self._steps is None:
+                    self._steps = Steps(self._port, self._claim, self.wait_cancelled, is_async=self._is_async)
         return self._steps
 
     def progress(self, share: float | None = None, message: str | None = None) -> None:

@@ -185,8 +185,11 @@ class Steps:
             raise self._mismatch
         if self._kept is None:
             found = await self._load()
-            if self._kept is None:
-                self._learn(found)
+            with self._lock:
+                # Of threads that have read it at the same time the first one learns it, and what it then asks for stays
+                # asked for.
+                if self._kept is None:
+                    self._learn(found)
         assert self._kept is not None
         self._unasked.discard((name, occurrence))
         kept = self._kept.get((name, occurrence))
@@ -199,8 +202,10 @@ class Steps:
         raise self._mismatch
 
     def _learn(self, found: Iterable[Kept]) -> None:
-        self._kept = {(one["step"], one["occurrence"]): one for one in found}
-        self._unasked = set(self._kept)
+        kept = {(one["step"], one["occurrence"]): one for one in found}
+        # Whoever sees what is kept takes what it asks for from what is unasked.
+        self._unasked = set(kept)
+        self._kept = kept
 
     async def _load(self) -> list[Kept]:
         """Read what is kept and the claim did not carry, once for all that ask at the same time."""
