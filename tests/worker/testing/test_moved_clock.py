@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.clients import client_at
-from treadle import Client, Options, Retry, SyncClient, task
+from treadle import Client, Limit, Options, Retry, SyncClient, task
 from treadle_server.engine.commands import SweepWorkers
 from treadle_server.testing import MovableClock, serve, serve_in_thread
 
@@ -44,6 +44,26 @@ def test_what_is_delayed_is_due_when_its_time_was_moved_past(
     assert [item.status for item in worker.run_all()] == ["completed"]
     assert handle.result(timeout=30) == "later"
     assert treadle_clock.now() - datetime.now(UTC) > timedelta(minutes=69)
+
+
+@task(limits=[Limit("slow", rate=(2, 60))])
+def seldom(number: int) -> int:
+    return number
+
+
+def test_what_waits_for_a_rate_goes_on_when_its_time_was_moved_past(
+    treadle_client: SyncClient, treadle_worker: Any, treadle_clock: MovableClock
+) -> None:
+    worker = treadle_worker(seldom)
+    treadle_client.register(seldom)
+    treadle_client.submit_many([seldom.bind(number) for number in range(5)])
+
+    found = [worker.run_all()]
+    for _ in range(2):
+        treadle_clock.move(60)
+        found.append(worker.run_all())
+
+    assert [[item.result for item in ended] for ended in found] == [[0, 1], [2, 3], [4]]
 
 
 def test_a_schedule_makes_one_task_for_an_hour_and_one_for_a_day(

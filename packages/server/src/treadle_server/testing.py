@@ -19,6 +19,7 @@ from treadle_server.engine.commands import (
     ExpireLeases,
     FireDue,
     MissDeadlines,
+    OpenLimits,
     PromoteDue,
     ReleaseHolds,
     RestampPresent,
@@ -67,10 +68,11 @@ class MovableClock(SystemClock):
     def move(self, time: float | timedelta) -> None:
         """Put the server's clock forward, by seconds or a `timedelta`, and have done what is due by then.
 
-        Delays and retries are over, leases that end by then are, deadlines are missed, and a schedule has made the one
-        task for the ticks that have come; nobody has run them yet. Workers are not taken for lost, whatever is moved:
-        only what they hold. Call it from another thread than the server's; there, `await` `moved`. Raises `ValueError`
-        for a time before now, and `RuntimeError` while no server runs by this clock, or from its own thread.
+        Delays and retries are over, leases that end by then are, deadlines are missed, limits have let go on whom their
+        rates do, and a schedule has made the one task for the ticks that have come; nobody has run them yet. Workers
+        are not taken for lost, whatever is moved: only what they hold. Call it from another thread than the server's;
+        there, `await` `moved`. Raises `ValueError` for a time before now, and `RuntimeError` while no server runs by
+        this clock, or from its own thread.
         """
         loop, _ = self._served()
         if asyncio._get_running_loop() is loop:  # noqa: SLF001 - get_running_loop raises where there is none
@@ -90,7 +92,7 @@ class MovableClock(SystemClock):
         # All are queued before anybody else sees the new time: the sweeper would give what is overdue its time anew.
         commands = (MissDeadlines(), ExpireLeases(grace=0), ReleaseHolds(self.now()), RestampPresent())
         await asyncio.gather(*(engine.run(command) for command in commands))
-        for more in (MissDeadlines, ExpireLeases, FireDue, PromoteDue):
+        for more in (MissDeadlines, ExpireLeases, FireDue, PromoteDue, OpenLimits):
             while await engine.run(more()):
                 pass
 
