@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from treadle import Client, Context, Retry, SyncClient, task
+from treadle import Client, Context, Flow, Retry, SyncClient, task
 from treadle.encryption import new_key
 from treadle.errors import WouldBlock
 from treadle.testing.inline import InlineWorker
@@ -92,6 +92,28 @@ def test_tasks_run_inline_in_the_order_of_the_queue_until_nothing_is_due(
     assert sorted(seen) == [("a", 0), ("b", 0), ("b", 1), ("c", 0)]
     assert [handle.result(timeout=30) for handle in handles] == ["a", "b", "c"]
     assert other.result(timeout=30) == 9
+
+
+def test_results_that_are_too_large_for_a_claim_are_read_inline_too(
+    treadle_client: SyncClient, treadle_worker: Any
+) -> None:
+    """F2."""
+
+    @task
+    def page(size: int) -> str:
+        return "x" * size
+
+    @task
+    def length(parts: list[str]) -> int:
+        return sum(map(len, parts))
+
+    flow = Flow()
+    whole = flow.add(length, parts=[flow.add(page, size=600_000), flow.add(page, size=700_000)])
+    flow.submit_sync()
+
+    *_, ended = treadle_worker(page, length).run_all()
+
+    assert (ended.id, ended.error, ended.result) == (flow.id_of(whole), None, 1_300_000)
 
 
 def test_a_payload_that_does_not_fit_fails_inline_too(treadle_client: SyncClient, treadle_worker: Any) -> None:

@@ -32,6 +32,7 @@ from treadle.wire.runs import Level
 from treadle.wire.tasks import TaskItem
 from treadle.worker.link import HttpLink
 from treadle.worker.middleware import Middleware, chained, checked
+from treadle.worker.results import with_results
 from treadle.worker.sealing import opened_results
 from treadle.worker.uploads import Uploader
 
@@ -112,7 +113,8 @@ class InlineWorker:
     def _ended(self, link: HttpLink, given: dict[str, Any]) -> TaskItem:
         """Run a claimed task, report it, and return it as it is then."""
         is_encrypted = bool(given.get("encrypted"))
-        claim = opened_results(self._sealer, opened_claim(self._sealer, given) if is_encrypted else given)
+        whole = self._run(with_results(given, self._urls, given["credentials"]))
+        claim = opened_results(self._sealer, opened_claim(self._sealer, whole) if is_encrypted else whole)
         ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
         port = _InlinePort(claim, partial(self._upload, claim), partial(self._of_steps, claim))
         ending = self._ending(self._tasks[claim["job_name"]], claim, port)
