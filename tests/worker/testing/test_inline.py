@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from treadle import Client, Context, Flow, Retry, SyncClient, task
-from treadle.encryption import new_key
+from treadle import Client, Context, Flow, Options, Retry, SyncClient, task
+from treadle.encryption import FernetCodec, new_key
 from treadle.errors import WouldBlock
 from treadle.testing.inline import InlineWorker
 
@@ -62,6 +62,26 @@ def test_an_encrypted_task_runs_inline_with_the_keys_of_the_environment(
         assert handles[0].result(timeout=30) == "secret"
         assert (done.result, done.checkpoint, failed.error) == ("secret", ["secret"], "KeyError: 'no'")
         assert "secret" not in repr([bare.get(done.id), bare.logs(done.id)])
+
+
+def test_a_client_of_a_task_inline_has_the_keys_of_its_worker(treadle_server: Any) -> None:
+    @task(encrypted=True)
+    async def inner(word: str) -> str:
+        return word
+
+    @task
+    async def outer(ctx: Context) -> str:
+        async with ctx.client() as client:
+            return str((await client.submit(inner.bind("secret"))).id)
+
+    codec = FernetCodec([new_key()])
+    where = {"url": treadle_server.url, "token": treadle_server.token, "codec": codec}
+    with SyncClient(**where) as client, InlineWorker([outer, inner], **where) as worker:
+        client.register(inner)
+        client.submit(outer.bind(), options=Options(scopes=[f"queue:create-task:@global/{inner.full_name}"]))
+        ended = worker.run_all()
+
+    assert [(one.error, one.status) for one in ended] == [(None, "completed")] * 2
 
 
 def test_tasks_run_inline_in_the_order_of_the_queue_until_nothing_is_due(

@@ -133,7 +133,9 @@ class InlineWorker:
             arguments = task.signature.arguments(payload_of(claim))
         except InvalidArguments as error:
             return endings.malformed(str(error))
-        context = Context(claim, port, self._resources, urls=self._urls, is_async=task.is_async)
+        context = Context(
+            claim, port, self._resources, urls=self._urls, codec=self._sealer.codec, is_async=task.is_async
+        )
         first = (context,) if task.signature.wants_context else ()
         code = partial(task.function, *first, **arguments)
         try:
