@@ -40,6 +40,17 @@ def test_what_waits_for_a_message_without_an_end_is_not_due(command: Command, sh
     assert "\ndue " not in command.said("task", task)
 
 
+@pytest.mark.parametrize(("seconds", "said"), [(0.0, "no message came until"), (3600.0, "no message; waits until")])
+def test_a_receive_whose_time_is_over_does_not_wait(command: Command, shop: Shop, seconds: float, said: str) -> None:
+    task = shop.submit()
+    shop.start(task)
+    shop.report(task, "suspended", step="answer", receives=True, seconds=seconds)
+
+    [told] = [line for line in command.said("task", task).splitlines() if line.startswith("step 0 ")]
+
+    assert f", {said} 20" in told
+
+
 @pytest.fixture
 def keyed(command: Command) -> Command:
     return Command(command.environment | {"TREADLE_ENCRYPTION_KEYS": KEY})

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from treadle.cli.clock import server_time
 from treadle.cli.show import age, as_json, ask, because, brief, duration, print_json, say, say_line, spelt, told
 from treadle.cli.which import TASK_ID, full_id
 from treadle.wire.amounts import amount
@@ -202,7 +203,8 @@ def _step_line(step: "StepItem") -> str:
     if step.kind == "sleep":
         return f"{name} until {until}"
     if step.received_at is None:
-        return f"{name} {step.at:%H:%M:%S}, no message; waits until {until}"
+        is_over = step.until is not None and step.until <= server_time.now()
+        return f"{name} {step.at:%H:%M:%S}, no message{' came' if is_over else '; waits'} until {until}"
     return f"{name} received {step.received_at:%H:%M:%S}: {brief(step.result, 200)}"
 
 
