@@ -11,6 +11,7 @@ from treadle import Client, Context, Flow, Options, Retry, SyncClient, task
 from treadle.encryption import FernetCodec, new_key
 from treadle.errors import WouldBlock
 from treadle.testing.inline import InlineWorker
+from treadle.wire.fields import MOST_OF_REQUEST
 
 pytest_plugins = ["pytester"]
 
@@ -134,6 +135,22 @@ def test_results_that_are_too_large_for_a_claim_are_read_inline_too(
     *_, ended = treadle_worker(page, length).run_all()
 
     assert (ended.id, ended.error, ended.result) == (flow.id_of(whole), None, 1_300_000)
+
+
+def test_code_that_says_more_than_one_request_may_have_runs_inline_too(
+    treadle_client: SyncClient, treadle_worker: Any
+) -> None:
+    @task
+    def counts(ctx: Context, most: int) -> int:
+        for number in range(most):
+            ctx.progress(number / most)
+        return most
+
+    treadle_client.submit(counts.bind(MOST_OF_REQUEST))
+
+    [ended] = treadle_worker(counts).run_all()
+
+    assert (ended.status, ended.result) == ("completed", MOST_OF_REQUEST)
 
 
 def test_a_payload_that_does_not_fit_fails_inline_too(treadle_client: SyncClient, treadle_worker: Any) -> None:

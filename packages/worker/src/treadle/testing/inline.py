@@ -38,11 +38,14 @@ from treadle.worker.uploads import Uploader
 
 R = TypeVar("R")
 
+MOST_REPORTS = 1000
+"""What one request tells of a run, whose code may say far more than one may have."""
+
 
 class InlineWorker:
     """Claims the tasks of `tasks` over HTTP and runs them here and now: breakpoints, mocks and coverage just work.
 
-    Timeouts, cancels and isolation are not heeded. Close it, or use it as a context manager.
+    Timeouts, cancels, budgets and isolation are not heeded. Close it, or use it as a context manager.
     """
 
     def __init__(
@@ -152,7 +155,8 @@ class InlineWorker:
 
     async def _told(self, link: HttpLink, task_id: str, reports: list[dict[str, Any]]) -> TaskItem:
         assert self._http is not None
-        await link.reports(reports)
+        for first in range(0, len(reports), MOST_REPORTS):
+            await link.reports(reports[first : first + MOST_REPORTS])
         end = await self._http.request("GET", f"/v1/tasks/{task_id}")
         return TaskItem.model_validate(opened_task(self._sealer, end))
 
