@@ -211,6 +211,19 @@ async def test_f2_a_blocking_program_has_flows_too(server: Served, working: Any)
         assert await asyncio.to_thread(use) == (True, 3, 2, [1], {"completed": 2}, True)
 
 
+async def test_f2_a_flow_is_submitted_by_the_blocking_client_that_is_given(server: Served) -> None:
+    def use() -> list[Any]:
+        with SyncClient(server.url, server.token, default=False) as client:
+            flow = Flow()
+            node = flow.add(says, "abc")
+            flow.submit_sync(client)
+            last = chain(says.bind("de"), size).submit_sync(client)
+            [beside] = group(size.bind("f")).submit_sync(client)
+            return [client.get(one).job_name for one in (flow.id_of(node), last.id, beside.id)]
+
+    assert await asyncio.to_thread(use) == [says.full_name, size.full_name, size.full_name]
+
+
 MIXED: Any = ["a"]
 
 

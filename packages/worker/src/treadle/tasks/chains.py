@@ -12,7 +12,7 @@ from treadle.values import brief
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
-    from treadle.client.sync import SyncHandle
+    from treadle.client.sync import SyncClient, SyncHandle
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -53,7 +53,7 @@ class Group(Generic[R_co]):
         await flow.submit(client)
         return [flow.handle(node) for node in nodes]
 
-    def submit_sync(self, client: "Client | None" = None) -> "list[SyncHandle[R_co]]":
+    def submit_sync(self, client: "SyncClient | Client | None" = None) -> "list[SyncHandle[R_co]]":
         """Do as `submit`, and block."""
         from treadle.client.sync import SyncHandle
 
@@ -84,7 +84,7 @@ class Chain(Generic[R_co]):
         await flow.submit(client)
         return flow.handle(node)
 
-    def submit_sync(self, client: "Client | None" = None) -> "SyncHandle[R_co]":
+    def submit_sync(self, client: "SyncClient | Client | None" = None) -> "SyncHandle[R_co]":
         """Do as `submit`, and block."""
         from treadle.client.sync import SyncHandle
 

@@ -24,6 +24,7 @@ from treadle.wire.ids import TaskId
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
+    from treadle.client.sync import SyncClient
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -131,9 +132,11 @@ class Flow:
             for node, handle in zip(portion, handles, strict=True):
                 node.handle, node.id = handle, handle.id
 
-    def submit_sync(self, client: "Client | None" = None) -> None:
-        """Do as `submit`, and block; `client` may be that of a `SyncClient`. Raises as `submit`, and `WouldBlock`."""
-        client = client or self._client or current_client()
+    def submit_sync(self, client: "SyncClient | Client | None" = None) -> None:
+        """Do as `submit`, and block. Raises as `submit`, and `WouldBlock`."""
+        from treadle.client.sync import SyncClient
+
+        client = (client.client if isinstance(client, SyncClient) else client) or self._client or current_client()
         block(client, self.submit(client))
 
     def handle(self, node: R) -> TaskHandle[R]:
