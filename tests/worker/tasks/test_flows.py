@@ -278,6 +278,26 @@ async def test_f2_encrypted_tasks_hand_on_what_the_server_does_not_read(server: 
         assert (await client.handle(flow.id_of(first)).get()).encrypted
 
 
+async def test_f2_a_flow_is_shown_with_its_errors_as_plain_as_its_tasks(server: Served, working: Any) -> None:
+    @task(max_retries=0, encrypted=True)
+    async def fails(text: str) -> str:
+        raise ValueError(text)
+
+    codec = FernetCodec(new_key())
+    flow = Flow()
+    node = flow.add(fails, "a secret")
+    async with Client(server.url, server.token, codec=codec):
+        await flow.submit()
+        async with working(fails, codec=codec):
+            await flow.handle(node).wait(timeout=30)
+        [opened] = (await flow.get()).tasks
+    async with Client(server.url, server.token) as keyless:
+        [sealed] = (await keyless.flow(flow.id)).tasks
+
+    assert opened.error == "ValueError: a secret"
+    assert "secret" not in (sealed.error or "")
+
+
 async def test_f2_what_no_key_opens_is_no_result_and_who_only_waits_for_its_end_runs(
     server: Served, working: Any
 ) -> None:

@@ -1,6 +1,7 @@
 """What a client does with flows: lists them, shows one, and steers all of its tasks at once, over HTTP."""
 
 from treadle.client.requests import Listing, Requester, path_part
+from treadle.encryption.fields import opened_texts
 from treadle.wire.bulk import BulkResult
 from treadle.wire.flows import FlowItem, FlowView
 from treadle.wire.ids import GivenId
@@ -29,7 +30,9 @@ class Flows(Requester):
 
     async def flow(self, flow_id: GivenId) -> FlowView:
         """Return a flow: its counts, its first 2,000 tasks, and what they wait for; raises `FlowNotFound`."""
-        return FlowView.model_validate(await self.request("GET", _path(flow_id)))
+        answer = await self.request("GET", _path(flow_id))
+        tasks = [opened_texts(self.sealer, task) for task in answer["tasks"]]
+        return FlowView.model_validate({**answer, "tasks": tasks})
 
     async def cancel_flow(self, flow_id: GivenId) -> BulkResult:
         """Cancel the open tasks of a flow; what became of each is in the answer. Raises `FlowNotFound`."""
