@@ -37,8 +37,8 @@ from treadle_server.engine.rules import Rules
 from treadle_server.engine.unconfirmed import Unconfirmed, give_back
 from treadle_server.engine.unit_of_work import LogLineNumbers, UnitOfWork
 from treadle_server.errors import NOT_STARTED, StoreUnavailable, TooManyRequests
-from treadle_server.store.base import Overtaken, Tx
-from treadle_server.store.store import LostUpdate, SqlStore, in_brief
+from treadle_server.store.base import LostUpdate, Overtaken, Tx
+from treadle_server.store.store import SqlStore, in_brief
 from treadle_server.store.transaction.counts import add_past_outcomes
 
 log = logging.getLogger(__name__)
@@ -230,8 +230,7 @@ class Engine:
                 level = logging.INFO if attempt else logging.DEBUG
                 log.log(level, "another writer was faster (%s), attempt %d", in_brief(error), attempt + 1)
                 flight.was_overtaken |= isinstance(error, Overtaken)
-                if attempt == TRIES - 1:
-                    return await self._one_by_one(batch, error)
+                faster = error
             except StoreUnavailable as error:
                 log.warning("%s", error.detail)
                 self.trouble = error
@@ -242,7 +241,7 @@ class Engine:
             except Exception as error:
                 log.exception("a batch of %s failed", counted(len(batch), "command"))
                 return await self._one_by_one(batch, error)
-        return True
+        return await self._one_by_one(batch, faster)
 
     async def _one_by_one(self, batch: Sequence[Pending], error: Exception) -> bool:
         """Find the command that makes its batch fail: the others are not to suffer from it (E11)."""

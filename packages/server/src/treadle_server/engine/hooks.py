@@ -30,7 +30,7 @@ class Hooks:
     """Webhooks by room."""
 
     def __init__(self) -> None:
-        self.on_owed: Callable[[], None] = _nobody
+        self.on_owed: Callable[[], None] = lambda: None
         """Called after a commit that owes a delivery."""
         self._by_room: dict[str, list[Hook]] = {}
         self._owes = False
@@ -84,7 +84,3 @@ def _outcomes(changes: Iterable[Change]) -> Iterator[Task]:
     for task, was in changes:
         if task.status in TERMINAL and not (was is Status.CLAIMED and task.status is Status.COMPLETED):
             yield task
-
-
-def _nobody() -> None:
-    """Nobody sends."""

@@ -88,6 +88,12 @@ class ReadSet:
     tellings: int = 0
     """How many tasks are wanted of which others are to be told where they are, and about how many of these others."""
 
+    def worker(self, worker_id: WorkerId) -> None:
+        """Want a worker with its open runs, and the holds of those that are over."""
+        self.workers.add(worker_id)
+        self.tasks_of.add(worker_id)
+        self.holds_of.add(worker_id)
+
     def report(self, task_id: TaskId, run_id: int | None) -> None:
         """Want what a report is held against: the task with its worker, and the run's record if that is over."""
         self.tasks.add(task_id)

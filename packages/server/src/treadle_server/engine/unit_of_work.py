@@ -318,13 +318,9 @@ class UnitOfWork:
         worker.jobs = set()
         self.changes.unlinked.add(worker.id)
 
-    def add_limit(self, limit: Limit) -> Limit:
-        """Put in a new limit."""
-        self.changes.gone_limits.discard(limit.num)
-        return self.change_limit(limit)
-
-    def change_limit(self, limit: Limit) -> Limit:
+    def put_limit(self, limit: Limit) -> Limit:
         """Write a limit that was made or changed; lines that wait for it are decided about anew."""
+        self.changes.gone_limits.discard(limit.num)
         self.limits[limit.room, limit.name] = self.changes.limits[limit.num] = limit
         self.batch.has_limits = True
         return limit

@@ -302,6 +302,3 @@ class SqlStore:
 
 def _checked_out(engine: AsyncEngine) -> int:
     return engine.sync_engine.pool.checkedout()  # type: ignore[attr-defined, no-any-return]
-
-
-__all__ = ["LostUpdate", "SqlStore"]

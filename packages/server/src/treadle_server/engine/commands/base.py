@@ -36,10 +36,7 @@ class OneRow:
 
     __slots__ = ()
 
-    @property
-    def rows(self) -> int:
-        """Return how many tasks it may write."""
-        return 1
+    rows = 1
 
 
 @dataclass(slots=True)

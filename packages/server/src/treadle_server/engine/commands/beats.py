@@ -53,9 +53,7 @@ class Beat:
 
     def reads(self, reads: ReadSet) -> None:
         """Read the worker, what it holds, and what it names."""
-        reads.workers.add(self.worker_id)
-        reads.tasks_of.add(self.worker_id)
-        reads.holds_of.add(self.worker_id)
+        reads.worker(self.worker_id)
         for ref in [*(self.tasks or ()), *self.stopped]:
             reads.tasks.add(TaskId(ref.task_id))
             reads.runs.add((TaskId(ref.task_id), ref.run_id))

@@ -11,7 +11,7 @@ from treadle_server.domain.life import Ending
 from treadle_server.domain.tasks import RunKey, Task
 from treadle_server.engine.commands.reports import ReportMany, take_report
 from treadle_server.engine.commands.run_report import RunReport
-from treadle_server.engine.commands.steering import keep_hold
+from treadle_server.engine.commands.steering import end_run
 from treadle_server.engine.commands.workers import DISCONNECTED, lose_run
 from treadle_server.engine.unit_of_work import UnitOfWork
 
@@ -58,6 +58,5 @@ def take_back(work: UnitOfWork, task: Task) -> None:
         return
     work.open(task)
     until = task.taken_until
-    run = life.hand_back(task, Ending(Outcome.RETURNED, Reason.RETURNED, digest=report.digest()), work.now)
-    work.add_run(task, run, code_ended=not keep_hold(work, task, until, slot_only=True))
-    work.changed(task)
+    ending = Ending(Outcome.RETURNED, Reason.RETURNED, digest=report.digest())
+    end_run(work, task, life.hand_back(task, ending, work.now), until)

@@ -75,9 +75,8 @@ class TakeOver:
 
     def reads(self, reads: ReadSet) -> None:
         """Read the workers with what they hold."""
-        reads.workers.update(self.gone)
-        reads.tasks_of.update(self.gone)
-        reads.holds_of.update(self.gone)
+        for worker_id in self.gone:
+            reads.worker(worker_id)
         if self.successor is not None:
             reads.tasks_of.add(self.successor)
 

@@ -100,7 +100,7 @@ class RegisterJob(OneRow):
         check_named(own, work.limits | missing)
         worker = self._worker(work)
         for limit in missing.values():
-            work.add_limit(limit)
+            work.put_limit(limit)
         created = job is None or job.deleted_at is not None
         job = self._new(work) if job is None else self._renew(work, job)
         if worker is not None:

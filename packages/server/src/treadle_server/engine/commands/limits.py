@@ -16,34 +16,8 @@ MOST_OPENED = 500
 
 
 @dataclass(slots=True, kw_only=True)
-class SetLimit(OneRow):
-    """Makes a limit, or changes it while tasks wait and run."""
-
-    principal: Principal
-    room: str
-    name: str
-    caps: Caps
-
-    def reads(self, reads: ReadSet) -> None:
-        """Read the limit, and which of its buckets are waited for."""
-        reads.limits.add((self.room, self.name))
-        reads.limits_change = True
-
-    def apply(self, work: UnitOfWork) -> tuple[Limit, bool]:
-        """Return the limit, and whether it is new. Raises `InvalidRoomId` or `Forbidden`."""
-        check_room(self.room)
-        check_limit(self.principal, self.room)
-        known = work.limits.get((self.room, self.name))
-        if known is None:
-            return work.add_limit(self.caps.limit(self.room, self.name, work.now)), True
-        if self.caps.differ(known):
-            known = work.change_limit(self.caps.of(known))
-        return known, False
-
-
-@dataclass(slots=True, kw_only=True)
-class DeleteLimit(OneRow):
-    """Deletes a limit that nobody names any more."""
+class OfLimit(OneRow):
+    """What is asked of one limit, by its room and name."""
 
     principal: Principal
     room: str
@@ -54,14 +28,39 @@ class DeleteLimit(OneRow):
         reads.limits.add((self.room, self.name))
         reads.limits_change = True
 
+    def find(self, work: UnitOfWork) -> Limit | None:
+        """Return the limit, if there is one. Raises `InvalidRoomId`, or `Forbidden` when it is not the asker's."""
+        check_room(self.room)
+        check_limit(self.principal, self.room)
+        return work.limits.get((self.room, self.name))
+
+
+@dataclass(slots=True, kw_only=True)
+class SetLimit(OfLimit):
+    """Makes a limit, or changes it while tasks wait and run."""
+
+    caps: Caps
+
+    def apply(self, work: UnitOfWork) -> tuple[Limit, bool]:
+        """Return the limit, and whether it is new. Raises `InvalidRoomId` or `Forbidden`."""
+        known = self.find(work)
+        if known is None:
+            return work.put_limit(self.caps.limit(self.room, self.name, work.now)), True
+        if self.caps.differ(known):
+            known = work.put_limit(self.caps.of(known))
+        return known, False
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteLimit(OfLimit):
+    """Deletes a limit that nobody names any more."""
+
     def apply(self, work: UnitOfWork) -> None:
         """Raises `InvalidRoomId`, `LimitNotFound`, `Forbidden`, or `LimitInUse`.
 
         It is in use while open tasks or jobs name it, and while code that was cancelled has not stopped.
         """
-        check_room(self.room)
-        check_limit(self.principal, self.room)
-        if (limit := work.limits.get((self.room, self.name))) is None:
+        if (limit := self.find(work)) is None:
             raise LimitNotFound(f"there is no limit {self.name!r} in room {self.room}")
         if (self.room, self.name) in work.named_limits or self._is_named_by_now(work, limit):
             raise LimitInUse(

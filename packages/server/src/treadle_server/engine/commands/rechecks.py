@@ -31,10 +31,8 @@ class Recheck:
 
     def reads(self, reads: ReadSet) -> None:
         """Read the workers, what they hold in truth, and how the runs ended that they are thought to hold."""
-        reads.workers.update(self.held_by)
-        reads.tasks_of.update(self.held_by)
-        reads.holds_of.update(self.held_by)
-        for held in self.held_by.values():
+        for worker_id, held in self.held_by.items():
+            reads.worker(worker_id)
             reads.tasks.update(task_id for task_id, _ in held)
             reads.runs.update(held)
 

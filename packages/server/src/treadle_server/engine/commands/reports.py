@@ -19,7 +19,7 @@ from treadle_server.domain.tasks import Run, Task
 from treadle_server.domain.usage import is_over_budget, note_usage
 from treadle_server.engine.commands.base import OneRow, get_task
 from treadle_server.engine.commands.run_report import RunReport
-from treadle_server.engine.commands.steering import keep_hold
+from treadle_server.engine.commands.steering import cut_off, end_run
 from treadle_server.engine.commands.steps import StepReport, check_suspension, keep_step, suspend, take_message
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
@@ -181,11 +181,7 @@ def _fail_over_budget(work: UnitOfWork, task: Task) -> None:
     used = f"used {amount(task.usage or 0.0)} of {amount(task.budget or 0.0)}"
     ending = Ending(Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, used)
     until = task.taken_until
-    run = life.fail(task, ending, work.now, work.draw)
-    work.add_run(task, run, code_ended=False)
-    keep_hold(work, task, until)
-    work.changed(task)
-    work.maybe_orphan(task.job_num)
+    cut_off(work, task, life.fail(task, ending, work.now, work.draw), until)
 
 
 def _end(work: UnitOfWork, task: Task, report: RunReport) -> None:
@@ -198,12 +194,8 @@ def _end(work: UnitOfWork, task: Task, report: RunReport) -> None:
             raise _not_unstarted()
     work.open(task)
     until = _slot_until(task, work.now) if report.code_runs else None
-    run = _resolve(work, task, report, ending)
     # A thread that nothing stops keeps its slot; its task may run again elsewhere, or here beside it.
-    work.add_run(task, run, code_ended=not keep_hold(work, task, until, slot_only=True))
-    work.changed(task)
-    if task.completed_at is not None:
-        work.maybe_orphan(task.job_num)
+    end_run(work, task, _resolve(work, task, report, ending), until)
 
 
 def _slot_until(task: Task, now: datetime) -> datetime | None:

@@ -36,13 +36,20 @@ def keep_hold(work: UnitOfWork, task: Task, taken_until: datetime | None, *, slo
     return True
 
 
+def end_run(work: UnitOfWork, task: Task, run: Run, until: datetime | None) -> None:
+    """Note that the task's run is over, whose code keeps its slot until then; None: it has stopped."""
+    work.add_run(task, run, code_ended=not keep_hold(work, task, until, slot_only=True))
+    work.changed(task)
+    if task.completed_at is not None:
+        work.maybe_orphan(task.job_num)
+
+
 def cancel_task(work: UnitOfWork, task: Task, reason: Reason = Reason.CANCELLED) -> Task:
     """Cancel the task at once; what runs keeps its hold until it has stopped. Raises `InvalidTaskTransition`."""
     advance(task.status, Verb.CANCEL, Status.CANCELLED)
     until = task.taken_until
     work.open(task)
-    run = life.cancel(task, work.now, reason)
-    _close(work, task, run, until)
+    cut_off(work, task, life.cancel(task, work.now, reason), until)
     return task
 
 
@@ -50,11 +57,11 @@ def expire_task(work: UnitOfWork, task: Task) -> None:
     """Fail the task whose deadline has passed; what runs keeps its hold until it has stopped."""
     until = task.taken_until
     work.open(task)
-    run = life.miss_deadline(task, work.now)
-    _close(work, task, run, until)
+    cut_off(work, task, life.miss_deadline(task, work.now), until)
 
 
-def _close(work: UnitOfWork, task: Task, run: Run | None, until: datetime | None) -> None:
+def cut_off(work: UnitOfWork, task: Task, run: Run | None, until: datetime | None) -> None:
+    """Note that the task is over, with its run if it had one, whose code still has to stop: until then it holds on."""
     if run is not None:
         work.add_run(task, run, code_ended=False)
         keep_hold(work, task, until)
@@ -154,7 +161,4 @@ class Steer(OneRow):
         if task.is_encrypted:
             check_words({"result": self.result}, {"error": self.error})
         work.open(task)
-        run = life.resolve(task, to, self.result, self.error, work.now)
-        work.add_run(task, run, code_ended=True)
-        work.changed(task)
-        work.maybe_orphan(task.job_num)
+        end_run(work, task, life.resolve(task, to, self.result, self.error, work.now), None)

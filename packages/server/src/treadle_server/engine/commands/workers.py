@@ -14,7 +14,7 @@ from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.tasks import ClaimKey, Task
 from treadle_server.engine.commands.base import OneRow
-from treadle_server.engine.commands.steering import keep_hold
+from treadle_server.engine.commands.steering import end_run
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import JobNotFound, TaskConflict, WorkerNotFound
@@ -64,11 +64,7 @@ def lose_run(work: UnitOfWork, task: Task, reason: Reason, error: str, *, is_ove
     note_loss(work, task.worker_id)
     is_exclusive = task.target_num is not None or task.limit_key is not None
     until = task.taken_until if is_exclusive and not is_over else None
-    run = life.fail(task, ending, work.now, work.draw)
-    work.add_run(task, run, code_ended=not keep_hold(work, task, until, slot_only=True))
-    work.changed(task)
-    if task.completed_at is not None:
-        work.maybe_orphan(task.job_num)
+    end_run(work, task, life.fail(task, ending, work.now, work.draw), until)
 
 
 def runs_of(work: UnitOfWork, worker_id: WorkerId) -> list[Task]:
@@ -124,16 +120,26 @@ class RegisterWorker(OneRow):
 
 
 @dataclass(slots=True, kw_only=True)
-class LinkJobs(OneRow):
-    """A worker serves jobs that are registered already."""
+class OfWorker(OneRow):
+    """What is asked of one worker."""
 
     principal: Principal
     worker_id: WorkerId
+
+    def reads(self, reads: ReadSet) -> None:
+        """Read the worker."""
+        reads.workers.add(self.worker_id)
+
+
+@dataclass(slots=True, kw_only=True)
+class LinkJobs(OfWorker):
+    """A worker serves jobs that are registered already."""
+
     job_names: list[str]
 
     def reads(self, reads: ReadSet) -> None:
         """Read the worker and the jobs."""
-        reads.workers.add(self.worker_id)
+        OfWorker.reads(self, reads)
         reads.job_names |= {job_name_or_404(name) for name in self.job_names}
         reads.jobs_change = True
 
@@ -154,19 +160,14 @@ class LinkJobs(OneRow):
 
 
 @dataclass(slots=True, kw_only=True)
-class RemoveWorker:
+class RemoveWorker(OfWorker):
     """A worker goes for good: what it still holds ends as lost."""
-
-    principal: Principal
-    worker_id: WorkerId
 
     rows = 10
 
     def reads(self, reads: ReadSet) -> None:
         """Read the worker and what it holds."""
-        reads.workers.add(self.worker_id)
-        reads.tasks_of.add(self.worker_id)
-        reads.holds_of.add(self.worker_id)
+        reads.worker(self.worker_id)
 
     def apply(self, work: UnitOfWork) -> None:
         """Raises `WorkerNotFound` or `Forbidden`."""
@@ -177,15 +178,8 @@ class RemoveWorker:
 
 
 @dataclass(slots=True, kw_only=True)
-class FindWorker(OneRow):
+class FindWorker(OfWorker):
     """Looks a worker up before it claims, with the jobs that it serves; a claim is a sign of life."""
-
-    principal: Principal
-    worker_id: WorkerId
-
-    def reads(self, reads: ReadSet) -> None:
-        """Read the worker."""
-        reads.workers.add(self.worker_id)
 
     def apply(self, work: UnitOfWork) -> Worker:
         """Return the worker. Raises `WorkerNotFound` or `Forbidden`."""
@@ -198,16 +192,14 @@ class FindWorker(OneRow):
 
 
 @dataclass(slots=True, kw_only=True)
-class FindClaims(OneRow):
+class FindClaims(OfWorker):
     """Looks up what a worker has claimed under a key, when it asks again."""
 
-    principal: Principal
-    worker_id: WorkerId
     key: ClaimKey
 
     def reads(self, reads: ReadSet) -> None:
         """Read the worker, and what was claimed."""
-        reads.workers.add(self.worker_id)
+        OfWorker.reads(self, reads)
         reads.claim_keys.add((self.worker_id, self.key.text))
 
     def apply(self, work: UnitOfWork) -> list[Task] | None:

@@ -4,12 +4,17 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from treadle_server.domain.tasks import RunKey, Task
+from treadle_server.domain.tasks import Task
 from treadle_server.engine.dispatch.slots import Demand, WaitingClaim
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction.claim_keys import KeptClaim, keep_claims
 from treadle_server.store.transaction.counts import CountKey
+
+
+def sooner(*moments: datetime | None) -> datetime | None:
+    """Return the first of the moments that are known; None when none is."""
+    return min((at for at in moments if at is not None), default=None)
 
 
 @dataclass(slots=True)
@@ -30,27 +35,18 @@ class Assignments:
     opens_at: datetime | None = None
     """When the first line may go on that waits for a token since then."""
 
-    def note_opening(self, at: datetime | None) -> None:
-        """Note when a line may go on, if that is sooner than what is known."""
-        known = [moment for moment in (self.opens_at, at) if moment is not None]
-        self.opens_at = min(known, default=None)
-
     def note_in(self, told: Batch) -> None:
         """Add what is claimed to what the commit tells."""
         told.tasks += self.changes
         told.targets |= self.targets
         told.lanes |= self.left
         told.shifted |= self.shifted
-        told.due_at = min((at for at in (told.due_at, self.opens_at) if at is not None), default=None)
+        told.due_at = sooner(told.due_at, self.opens_at)
 
     def withdraw(self) -> None:
         """Undo the reservations: the transaction failed."""
         for demand, tasks in self.given.items():
             demand.withdraw([(task.id, task.run_id) for task in tasks])
-
-    def claimed(self) -> list[tuple[RunKey, Demand]]:
-        """Return whose each claimed run is."""
-        return [((task.id, task.run_id), demand) for demand, tasks in self.given.items() for task in tasks]
 
 
 async def keep_keyed(tx: Tx, assignments: Assignments, now: datetime) -> None:

@@ -10,7 +10,7 @@ from treadle.wire.status import Status, WorkerState
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.tasks import ClaimKey, RunKey, Task
-from treadle_server.engine.dispatch.assignments import Assignments, keep_keyed
+from treadle_server.engine.dispatch.assignments import Assignments, keep_keyed, sooner
 from treadle_server.engine.dispatch.fairness import LaneHead, ServiceOrders, capacities_for, match
 from treadle_server.engine.dispatch.head_cache import CachedHead, HeadCache, behind
 from treadle_server.engine.dispatch.known_lanes import KnownLanes
@@ -264,7 +264,7 @@ class Dispatcher:
             decision = await close_gate(tx, gate, now)
             opened = decision.lanes
             assignments.shifted |= decision.shifted
-            assignments.note_opening(decision.opens_at)
+            assignments.opens_at = sooner(assignments.opens_at, decision.opens_at)
         taken = Counter(task.lane for _, task in matched)
         taken |= {head.lane.id: before[head.lane.id] - len(head.tasks) for head in limited}
         self.head_cache.taken(taken)
@@ -357,12 +357,10 @@ class Dispatcher:
 
         Return the slots that were closed meanwhile.
         """
-        for key, demand in assignments.claimed():
-            if isinstance(demand, WorkerSlot):
-                self._holder[key] = demand
         closed: list[Demand] = []
         for demand, tasks in assignments.given.items():
             if isinstance(demand, WorkerSlot):
+                self._holder.update(((task.id, task.run_id), demand) for task in tasks)
                 if demand.open:
                     demand.begin(len(tasks), at)
                     demand.deliver(tasks)

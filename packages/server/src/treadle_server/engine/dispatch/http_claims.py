@@ -56,18 +56,15 @@ class HttpClaims:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     return await asyncio.shield(waiting.answer)
-            return await self._last_call(waiting)
+            # The wait ends: with what the writer may have claimed for it in this very moment.
+            waiting.patient = False
+            self._wake()
+            return await waiting.answer
         except asyncio.CancelledError:
             self._take_back(waiting)
             raise
         finally:
             self._dispatcher.forget(waiting)
-
-    async def _last_call(self, waiting: WaitingClaim) -> list[Task]:
-        """End a wait: with what the writer may have claimed for it in this very moment."""
-        waiting.patient = False
-        self._wake()
-        return await waiting.answer
 
     # Under a key
 
