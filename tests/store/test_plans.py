@@ -15,7 +15,7 @@ from treadle_server.store.tables import tasks
 from treadle_server.store.transaction import lock_order
 from treadle_server.store.transaction.counts import fold_counts
 from treadle_server.store.transaction.heads import HEADS_OF_LANE, heads_of_lanes
-from treadle_server.store.transaction.load import _FINDERS, _TASKS_OF_WORKERS, _tasks_by_id
+from treadle_server.store.transaction.load import _FINDERS, _tasks_by_id, _tasks_of_workers
 from treadle_server.store.transaction.promotions import DUE_BY_SEQ, DUE_SEQS, due_statement
 from treadle_server.store.transaction.targets import _claimable, _states
 
@@ -124,7 +124,7 @@ async def test_tasks_are_found_by_id_worker_and_unique_key_along_an_index(shop) 
             # There the planner has statistics sooner or later; SQLite is never given any.
             await tx.connection.exec_driver_sql("ANALYZE")
         by_id = await plan(tx, _tasks_by_id.statement, {"ids": [UUID]})
-        by_worker = await plan(tx, _TASKS_OF_WORKERS, {"ids": [UUID]}, may_sort=True)
+        by_worker = await plan(tx, _tasks_of_workers.statement, {"ids": [UUID]}, may_sort=True)
         if tx.dialect == "sqlite":
             statement = f"EXPLAIN QUERY PLAN {lock_order._HOLDERS}".format(rows="(VALUES (?, ?), (?, ?))")
             by_key = "\n".join(row[3] for row in tx.connection.fetch(statement, (1, "k", 2, "l")))

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
 
 from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.bound_lists import BoundList
 from treadle_server.store.sqlite.writer import InlineConnection, Statements
 from treadle_server.store.translated import named
 
@@ -32,6 +33,8 @@ class _Compiled(NamedTuple):
     """The values of those that are constants."""
     processes: Mapping[str, Callable[[Any], Any]]
     """What makes the driver's values of those whose types are our own: instants and lists."""
+    lists: Sequence[str]
+    """Those that are lists."""
 
     def values(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the driver's values."""
@@ -59,8 +62,11 @@ class Prepared:
         self._compiled: dict[Dialect, _Compiled] = {}
 
     async def rows(self, tx: Tx, **parameters: Any) -> Rows:
-        """Run it and return every row."""
+        """Run it and return every row; where a list is empty nothing is asked, for it would find nothing."""
         compiled = self._compiled_for(tx.dialect)
+        for name in compiled.lists:
+            if not parameters[name]:
+                return ()
         values = compiled.values(parameters)
         if isinstance(tx.connection, InlineConnection):
             return tx.connection.fetch(compiled.text, values)
@@ -88,6 +94,7 @@ class Prepared:
                 if isinstance(parameter.type, TypeDecorator)
             }
             constants = {name: value for name, value in compiled.params.items() if value is not None}
-            found = _Compiled(str(compiled), tuple(compiled.positiontup or ()), constants, processes)
+            lists = [name for one, name in compiled.bind_names.items() if isinstance(one.type, BoundList)]
+            found = _Compiled(str(compiled), tuple(compiled.positiontup or ()), constants, processes, lists)
             self._compiled[dialect] = found
         return found

@@ -1,9 +1,9 @@
-"""SQLite's rows as the driver gives and takes them: what the hot path reads and writes without a layer between.
+"""Rows of tasks as the drivers give them: what the hot path reads without a layer between.
 
 A row of 60 columns costs SQLAlchemy 40 microseconds on its way to a `Task`; here it costs 7.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import Any
@@ -19,12 +19,7 @@ STATUS = {str(status): status for status in Status}
 REASON: dict[str | None, Reason | None] = {None: None} | {str(reason): reason for reason in Reason}
 
 _KINDS = {column.name: column.type for table in (task_specs, tasks) for column in table.c}
-_IDS = tuple(i for i, name in enumerate(TASK_FIELDS) if _KINDS[name] is Id)
-_INSTANTS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(_KINDS[name], Instant))
-_BOOLEANS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(_KINDS[name], Boolean))
-_STATUS = TASK_FIELDS.index("status")
-_REASON = TASK_FIELDS.index("reason")
-
+_WORDS: dict[str, dict[Any, Any]] = {"status": STATUS, "reason": REASON}
 
 PENDING: dict[str, Any] = {
     "status": Status.PENDING, "blocked": False, "unfenced": False, "parked": False, "cancel_requested": False,
@@ -33,76 +28,61 @@ PENDING: dict[str, Any] = {
 }  # fmt: skip
 """What stands in the columns of a claimable task, or is put there by its claim."""
 
-HEAD = tuple(name for name in TASK_FIELDS if name not in PENDING)
-"""The other columns: those of a claimable task that are read."""
 
-_IN_ORDER = itemgetter(*((*HEAD, *PENDING).index(name) for name in TASK_FIELDS))
-_HEAD_INSTANTS = tuple(i for i, name in enumerate(HEAD) if isinstance(_KINDS[name], Instant))
-_HEAD_IDS = tuple(i for i, name in enumerate(HEAD) if _KINDS[name] is Id)
-_HEAD_REASON = HEAD.index("reason")
-_HEAD_GOES_FIRST = HEAD.index("goes_first")
+class TaskRows:
+    """Makes tasks of rows as the drivers give them."""
 
+    def __init__(self, known: Mapping[str, Any]) -> None:
+        """`known` is what stands in the columns that are not read."""
+        self.names = tuple(name for name in TASK_FIELDS if name not in known)
+        """The columns that are read."""
+        self._known = tuple(known.values())
+        places = [(*self.names, *known).index(name) for name in TASK_FIELDS]
+        self._in_order: Callable[[list[Any]], tuple[Any, ...]] = itemgetter(*places) if known else tuple
+        columns = list(enumerate(self.names))
+        self._ids = [i for i, name in columns if _KINDS[name] is Id]
+        self._instants = [i for i, name in columns if isinstance(_KINDS[name], Instant)]
+        self._booleans = [i for i, name in columns if isinstance(_KINDS[name], Boolean)]
+        self._words = [(i, _WORDS[name]) for i, name in columns if name in _WORDS]
 
-def tasks_of(rows: Iterable[Sequence[Any]]) -> list[Task]:
-    """Return rows of tasks that were read whole. What they have in common of instants is made once."""
-    known: dict[int, datetime] = {}
-    found: list[Task] = []
-    for row in rows:
-        values = list(row)
-        for i in _INSTANTS:
-            if (value := values[i]) is not None:
-                if value not in known:
-                    known[value] = instant(value)
-                values[i] = known[value]
-        for i in _BOOLEANS:
-            values[i] = values[i] == 1
-        values[_STATUS] = STATUS[values[_STATUS]]
-        values[_REASON] = REASON[values[_REASON]]
-        found.append(Task(*values))
-    return found
+    def of_sqlite(self, rows: Iterable[Sequence[Any]]) -> list[Task]:
+        """Return SQLite's tasks. Those that were put in together share their instants: each is made once."""
+        made: dict[int | None, datetime | None] = {None: None}
+        found: list[Task] = []
+        for row in rows:
+            values = [*row, *self._known]
+            for i in self._instants:
+                value = values[i]
+                if value not in made:
+                    made[value] = instant(value)
+                values[i] = made[value]
+            for i in self._booleans:
+                values[i] = values[i] == 1
+            for i, words in self._words:
+                values[i] = words[values[i]]
+            found.append(Task(*self._in_order(values)))
+        return found
 
+    def of_postgres(self, rows: Iterable[Sequence[Any]]) -> list[Task]:
+        """Return PostgreSQL's tasks."""
+        found: list[Task] = []
+        for row in rows:
+            values = [*row, *self._known]
+            for i in self._ids:
+                if (value := values[i]) is not None:
+                    values[i] = str(value)
+            for i, words in self._words:
+                values[i] = words[values[i]]
+            found.append(Task(*self._in_order(values)))
+        return found
 
-def heads_of(rows: Iterable[Sequence[Any]]) -> list[Task]:
-    """Return rows of claimable tasks, of the columns `HEAD`.
-
-    Tasks that were put in together share their instants: each is made once.
-    """
-    known: dict[int | None, datetime | None] = {None: None}
-    pending = tuple(PENDING.values())
-    found: list[Task] = []
-    for row in rows:
-        values = [*row, *pending]
-        for i in _HEAD_INSTANTS:
-            value = values[i]
-            if value not in known:
-                known[value] = instant(value)
-            values[i] = known[value]
-        values[_HEAD_GOES_FIRST] = values[_HEAD_GOES_FIRST] == 1
-        values[_HEAD_REASON] = REASON[values[_HEAD_REASON]]
-        found.append(Task(*_IN_ORDER(values)))
-    return found
-
-
-def head_records_of(rows: Iterable[Sequence[Any]]) -> list[Task]:
-    """Return rows of claimable tasks, of the columns `HEAD`, as PostgreSQL's driver gives them."""
-    pending = tuple(PENDING.values())
-    found: list[Task] = []
-    for row in rows:
-        values = [*row, *pending]
-        for i in _HEAD_IDS:
-            if (value := values[i]) is not None:
-                values[i] = str(value)
-        values[_HEAD_REASON] = REASON[values[_HEAD_REASON]]
-        found.append(Task(*_IN_ORDER(values)))
-    return found
+    def of(self, dialect: str, rows: Iterable[Sequence[Any]]) -> list[Task]:
+        """Return either's."""
+        return self.of_sqlite(rows) if dialect == "sqlite" else self.of_postgres(rows)
 
 
-def record_of(row: Sequence[Any]) -> Task:
-    """Return a row of a task that was read whole, as PostgreSQL's driver gives it."""
-    values = list(row)
-    for i in _IDS:
-        if (value := values[i]) is not None:
-            values[i] = str(value)
-    values[_STATUS] = STATUS[values[_STATUS]]
-    values[_REASON] = REASON[values[_REASON]]
-    return Task(*values)
+WHOLE = TaskRows({})
+"""Tasks that are read whole."""
+
+HEADS = TaskRows(PENDING)
+"""Claimable tasks, without what is known of each of them."""

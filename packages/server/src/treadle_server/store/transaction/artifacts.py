@@ -16,6 +16,7 @@ from sqlalchemy import (
 from treadle_server.domain.artifacts import ARTIFACT_FIELDS, Artifact
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
+from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import artifacts
 
 ROWS = select(*(artifacts.c[name] for name in ARTIFACT_FIELDS))
@@ -46,10 +47,10 @@ async def dead_artifacts(tx: Tx, *, expired: datetime, announced: datetime, most
 
 async def locations_of_tasks(tx: Tx, seqs: Collection[int]) -> list[str]:
     """Return where the objects of the tasks' artifacts are: their rows go with the tasks, the objects do not."""
-    if not seqs:
-        return []
-    statement = select(artifacts.c.location).where(is_among(artifacts.c.task_seq, "seqs"))
-    return list((await tx.connection.execute(statement, {"seqs": seqs})).scalars())
+    return [location for (location,) in await _locations.rows(tx, seqs=seqs)]
+
+
+_locations = Prepared(select(artifacts.c.location).where(is_among(artifacts.c.task_seq, "seqs")))
 
 
 async def delete_artifacts(tx: Tx, ids: Collection[str]) -> None:

@@ -112,8 +112,6 @@ _pending_counts = Prepared(*(_pending(all_counts(dialect)) for dialect in ("sqli
 
 async def pending_counts(tx: Tx, lane_ids: Collection[int]) -> dict[tuple[int, int], int]:
     """Return how many tasks are pending in the lanes, by (lane, priority); what has none is left out."""
-    if not lane_ids:
-        return {}
     rows = await _pending_counts.rows(tx, lanes=lane_ids)
     return {(lane, priority): int(n) for lane, priority, n in rows}
 

@@ -18,11 +18,10 @@ from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import STATUS
+from treadle_server.store.sqlite.rows import STATUS, WHOLE
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import TO_TELL, flows, task_dependencies, task_specs, tasks
 from treadle_server.store.task_rows import select_tasks
-from treadle_server.store.transaction.load import to_task
 from treadle_server.store.transaction.rows import insert_tuples, update_tuples
 from treadle_server.store.transaction.targets import free_targets
 
@@ -82,7 +81,7 @@ class Waiter(NamedTuple):
 _SUBMITTER = select(task_specs.c.submitter).where(task_specs.c.seq == _c.seq).scalar_subquery()
 
 
-_NEEDED = (
+_needed = Prepared(
     select(_c.seq, _c.id, _c.status, _c.room, _SUBMITTER, _c.job_name, _c.run_id, _c.lane, _c.telling)
     .where(is_among(_c.id, "ids"))
     .order_by(_c.seq)
@@ -92,14 +91,12 @@ _NEEDED = (
 
 async def tasks_needed(tx: Tx, ids: Collection[TaskId]) -> dict[TaskId, Needed]:
     """Return those of the tasks that exist, without their payloads and results; they can't end until the commit."""
-    if not ids:
-        return {}
-    rows = await tx.connection.execute(_NEEDED, {"ids": ids})
+    rows = await _needed.rows(tx, ids=ids)
     found = (Needed(seq, TaskId(str(id_)), STATUS[status], *rest) for seq, id_, status, *rest in rows)
     return {one.id: one for one in found}
 
 
-_STANDS = (
+_stands = Prepared(
     select(_e.task_seq, _e.needs_seq, _c.id, _c.status, _e.met)
     .join_from(task_dependencies, tasks, is_same(_c.seq, _e.needs_seq))
     .where(is_among(_e.task_seq, "seqs"))
@@ -109,9 +106,8 @@ _STANDS = (
 async def stands_of(tx: Tx, seqs: Collection[int]) -> dict[int, list[EdgeStatus]]:
     """Return by task what each waits for; those are not locked: what they come to, whoever waits is told again."""
     found: dict[int, list[EdgeStatus]] = {seq: [] for seq in seqs}
-    if seqs:
-        for seq, needs, id_, status, met in await tx.connection.execute(_STANDS, {"seqs": seqs}):
-            found[seq].append(EdgeStatus(needs, TaskId(str(id_)), STATUS[status], bool(met)))
+    for seq, needs, id_, status, met in await _stands.rows(tx, seqs=seqs):
+        found[seq].append(EdgeStatus(needs, TaskId(str(id_)), STATUS[status], bool(met)))
     return found
 
 
@@ -157,22 +153,19 @@ async def waiters_of(tx: Tx, told: Sequence[tuple[int, int]], each: int) -> list
 
 
 _AMONG = is_among(_c.seq, "seqs")
-_FREE = select(_c.seq, _c.status, _c.target_num).where(_AMONG).order_by(_c.seq).with_for_update(skip_locked=True)
-_WHOLE = select_tasks().where(_AMONG).order_by(_c.seq)
+_free = Prepared(
+    select(_c.seq, _c.status, _c.target_num).where(_AMONG).order_by(_c.seq).with_for_update(skip_locked=True)
+)
+_whole = Prepared(select_tasks().where(_AMONG).order_by(_c.seq))
 
 
 async def free_waiters(tx: Tx, seqs: Collection[int]) -> tuple[set[int], list[Task]]:
     """Lock those of the tasks that no other server is at, nor at the target of: return these, and those that wait."""
-    if not seqs:
-        return set(), []
-    rows = (await tx.connection.execute(_FREE, {"seqs": seqs})).all()
+    rows = await _free.rows(tx, seqs=seqs)
     targets = await free_targets(tx, {target for _, _, target in rows if target is not None})
     free = {seq: status for seq, status, target in rows if target is None or target in targets}
     waiting = [seq for seq, status in free.items() if status in _WAITING]
-    if not waiting:
-        return set(free), []
-    whole = await tx.connection.execute(_WHOLE, {"seqs": waiting})
-    return set(free), [to_task(row) for row in whole]
+    return set(free), WHOLE.of(tx.dialect, await _whole.rows(tx, seqs=waiting))
 
 
 _WAITING = frozenset({Status.BLOCKED, Status.PAUSED})

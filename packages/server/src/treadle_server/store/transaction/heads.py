@@ -30,13 +30,13 @@ from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import NUMBER, is_among, rows_of
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import HEAD, head_records_of, heads_of
+from treadle_server.store.sqlite.rows import HEADS
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
 from treadle_server.store.task_rows import COLUMNS, WITH_SPECS, locked
 from treadle_server.store.transaction.counts import all_counts
 from treadle_server.store.transaction.targets import with_free_targets
 
-_HEAD = [COLUMNS[name] for name in HEAD]
+_HEAD = [COLUMNS[name] for name in HEADS.names]
 
 
 class Claimable(NamedTuple):
@@ -108,11 +108,11 @@ async def heads(
     if tx.dialect == "sqlite":
         for lane in lane_ids:
             rows = await _heads.rows(tx, lane=lane, most=most, now=now, heaviest=heaviest)
-            found[lane] = heads_of(rows)
+            found[lane] = HEADS.of_sqlite(rows)
         return found
     statement = _heads_of_exclusive if tx.is_exclusive else _heads
     rows = await statement.rows(tx, lanes=lane_ids, most=most, now=now, heaviest=heaviest)
-    for task in await with_free_targets(tx, head_records_of(rows)):
+    for task in await with_free_targets(tx, HEADS.of_postgres(rows)):
         found[task.lane].append(task)
     return found
 
@@ -162,12 +162,12 @@ async def heads_after(tx: Tx, last: Mapping[int, Task], most: int, now: datetime
         for lane, task in last.items():
             place = {"lane": lane, "priority": task.priority, "due_at": task.due_at, "seq": task.seq}
             rows = await _after.rows(tx, **place, most=most, now=now, heaviest=MOST_WEIGHT)
-            found[lane] = heads_of(rows)
+            found[lane] = HEADS.of_sqlite(rows)
         return found
     places = [(lane, task.priority, task.due_at, task.seq) for lane, task in last.items()]
     names = (f"{name}s" for name in _PLACE)
     arrays = dict(zip(names, (list(values) for values in zip(*places, strict=True)), strict=True))
-    for task in head_records_of(await _after.rows(tx, **arrays, most=most, now=now, heaviest=MOST_WEIGHT)):
+    for task in HEADS.of_postgres(await _after.rows(tx, **arrays, most=most, now=now, heaviest=MOST_WEIGHT)):
         found[task.lane].append(task)
     return found
 
@@ -175,12 +175,8 @@ async def heads_after(tx: Tx, last: Mapping[int, Task], most: int, now: datetime
 @cache
 def _waiting_lanes(dialect: str) -> Select[Any]:
     counts = all_counts(dialect)
-    return (
-        select(counts.c.lane)
-        .where(counts.c.status == "pending")
-        .group_by(counts.c.lane)
-        .having(func.sum(counts.c.n) > 0)
-    )
+    pending = select(counts.c.lane).where(counts.c.status == "pending")
+    return pending.group_by(counts.c.lane).having(func.sum(counts.c.n) > 0)
 
 
 async def waiting_lanes(tx: Tx) -> set[int]:
@@ -218,12 +214,10 @@ def _weights() -> Select[Any]:
     return select(held.c.worker_id, func.sum(held.c.weight)).group_by(held.c.worker_id)
 
 
-_WEIGHTS = _weights()
+_held = Prepared(_weights())
 
 
 async def weights_held(tx: Tx, ids: Collection[WorkerId]) -> dict[WorkerId, int]:
     """Return the weight of what each of the workers holds, runs that are only stopping too; 0 for nothing."""
-    if not ids:
-        return {}
-    found = await tx.connection.execute(_WEIGHTS, {"ids": ids})
-    return dict.fromkeys(ids, 0) | {WorkerId(worker_id): int(weight) for worker_id, weight in found}
+    found = await _held.rows(tx, ids=ids)
+    return dict.fromkeys(ids, 0) | {WorkerId(str(worker_id)): int(weight) for worker_id, weight in found}

@@ -119,8 +119,6 @@ async def call_up(tx: Tx, lines: Collection[Line], most: int) -> tuple[dict[Line
 
 async def set_parked(tx: Tx, seqs: Collection[int], *, parked: bool) -> set[int]:
     """Have pending tasks wait for their limits, or be claimable; return their lanes."""
-    if not seqs:
-        return set()
     return {lane for lane, _ in await (_park if parked else _let_through).rows(tx, seqs=sorted(seqs))}
 
 
@@ -130,8 +128,7 @@ _let_through = Prepared(PENDING_AMONG.values(parked=false(), blocked=false()))
 
 async def stand_in_line(tx: Tx, seqs: Collection[int]) -> None:
     """Let pending tasks without a target wait for their limits alone, unless the code of their last run goes on."""
-    if seqs:
-        await _stand.rows(tx, seqs=sorted(seqs))
+    await _stand.rows(tx, seqs=sorted(seqs))
 
 
 _stand = Prepared(
@@ -143,8 +140,6 @@ _stand = Prepared(
 
 async def lines_of(tx: Tx, seqs: Collection[int]) -> set[Line]:
     """Return the lines, each a lane and a key, of those of the tasks that have limits."""
-    if not seqs:
-        return set()
     return {Line(*row) for row in await _lines.rows(tx, seqs=seqs)}
 
 

@@ -120,13 +120,13 @@ _locked = {
 
 async def limits_by_num(tx: Tx, nums: Collection[int]) -> list[Limit]:
     """Return those of the limits that there are."""
-    return [limit_of(row) for row in await _limits.rows(tx, nums=nums)] if nums else []
+    return [limit_of(row) for row in await _limits.rows(tx, nums=nums)]
 
 
 async def locked_limits(tx: Tx, nums: Collection[int], *, to_change: bool) -> list[Limit]:
     """Return those of the limits that there are. They stay until the commit; `to_change` locks them for this writer."""
     statement = _limits if tx.is_exclusive else _locked[to_change]
-    return [limit_of(row) for row in await statement.rows(tx, nums=nums)] if nums else []
+    return [limit_of(row) for row in await statement.rows(tx, nums=nums)]
 
 
 async def read_buckets(tx: Tx, bucket_ids: Collection[BucketId], now: datetime) -> dict[int, Bucket]:
@@ -138,7 +138,7 @@ async def read_buckets(tx: Tx, bucket_ids: Collection[BucketId], now: datetime) 
         if bucket in found:
             found[bucket].used = weight
     wanted = [bucket for bucket, one in found.items() if one.limit.rate_count is not None]
-    for bucket, tokens, filled_at, opens_at in await _tokens.rows(tx, buckets=wanted) if wanted else ():
+    for bucket, tokens, filled_at, opens_at in await _tokens.rows(tx, buckets=wanted):
         one = found[bucket]
         since = instant(filled_at) if isinstance(filled_at, int) else filled_at
         one.tokens, one.filled_at = one.limit.filled(tokens, since, now), filled_until(since, now)
@@ -203,8 +203,7 @@ async def forget_full(tx: Tx, bucket_ids: Collection[BucketId], at: datetime) ->
         for number, one in found.items()
         if not one.is_waited_for and (one.limit.rate_count is None or one.tokens >= (one.limit.rate_burst or 0))
     ]
-    if full:
-        await _full.rows(tx, buckets=full)
+    await _full.rows(tx, buckets=full)
 
 
 _full = Prepared(delete(limit_tokens).where(is_among(_t.bucket, "buckets"), _t.opens_at.is_(None)).returning(_t.bucket))
@@ -268,7 +267,7 @@ _USE = "INSERT INTO limit_uses (task_seq, run_id, limit_num, bucket, weight) {0}
 
 async def delete_ended_uses(tx: Tx, seqs: Collection[int]) -> set[BucketId]:
     """Forget what runs of the tasks count for that are neither open nor held any more; return where room came of it."""
-    return {BucketId(*row) for row in await _ended.rows(tx, seqs=sorted(seqs))} if seqs else set()
+    return {BucketId(*row) for row in await _ended.rows(tx, seqs=sorted(seqs))}
 
 
 _u = limit_uses.c

@@ -56,8 +56,6 @@ async def crowds_of(tx: Tx, bucket_ids: Collection[BucketId], buckets: dict[int,
 
 async def uses_of(tx: Tx, seqs: Collection[int]) -> list[tuple[int, int, int, int]]:
     """Return what runs of the tasks count for: task, run, bucket, weight."""
-    if not seqs:
-        return []
     return [(seq, run, bucket, weight) for seq, run, bucket, weight in await _uses.rows(tx, seqs=seqs)]
 
 
@@ -68,6 +66,4 @@ _awaited = Prepared(select(limit_lines.c.bucket).where(is_among(limit_lines.c.bu
 
 async def awaited_among(tx: Tx, buckets: Collection[int]) -> list[int]:
     """Return those of the buckets that lines wait for."""
-    if not buckets:
-        return []
     return [number for (number,) in await _awaited.rows(tx, buckets=buckets)]

@@ -19,7 +19,7 @@ from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import TEXT, BoundList, is_among, is_same
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import REASON, STATUS, record_of, tasks_of
+from treadle_server.store.sqlite.rows import REASON, STATUS, WHOLE
 from treadle_server.store.tables import holds, jobs, lanes, schedules, status_in, tasks, worker_jobs, workers
 from treadle_server.store.task_rows import locked, select_tasks
 from treadle_server.store.transaction import limits
@@ -49,10 +49,7 @@ _tasks_by_id = Prepared(locked(select_tasks().where(is_among(tasks.c.id, "ids"))
 
 async def tasks_by_id(tx: Tx, ids: Collection[TaskId]) -> list[Task]:
     """Return those of the tasks that exist, locked, in the order of their arrival."""
-    if not ids:
-        return []
-    rows = await _tasks_by_id.rows(tx, ids=ids)
-    return tasks_of(rows) if tx.dialect == "sqlite" else [record_of(row) for row in rows]
+    return WHOLE.of(tx.dialect, await _tasks_by_id.rows(tx, ids=ids))
 
 
 async def tasks_by_unique_key(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Task]:
@@ -62,16 +59,14 @@ async def tasks_by_unique_key(tx: Tx, keys: Collection[tuple[int, str]]) -> list
     return [task for task in found if task.completed_at is None and (task.job_num, task.unique_key) in keys]
 
 
-_TASKS_OF_WORKERS = locked(
-    select_tasks().where(is_among(tasks.c.worker_id, "ids"), status_in(*LEASED)).order_by(tasks.c.seq)
+_tasks_of_workers = Prepared(
+    locked(select_tasks().where(is_among(tasks.c.worker_id, "ids"), status_in(*LEASED)).order_by(tasks.c.seq))
 )
 
 
 async def tasks_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Task]:
     """Return the tasks that are claimed or running at the workers, locked, in the order of their arrival."""
-    if not ids:
-        return []
-    return [to_task(row) for row in await tx.connection.execute(_TASKS_OF_WORKERS, {"ids": ids})]
+    return WHOLE.of(tx.dialect, await _tasks_of_workers.rows(tx, ids=ids))
 
 
 _NOW: BindParameter[datetime] = bindparam("now")
@@ -160,8 +155,6 @@ async def nums_of_jobs(tx: Tx, names: Collection[tuple[str, str, str]]) -> set[i
 
 async def jobs_by_num(tx: Tx, nums: Collection[int], *, to_change: bool) -> list[Job]:
     """Return the jobs with these numbers, locked as in `jobs_by_name`."""
-    if not nums:
-        return []
     return [_to_job(row) for row in await _BY_NUM[to_change].rows(tx, nums=nums)]
 
 
@@ -172,7 +165,7 @@ _free_jobs = Prepared(
 
 async def free_jobs(tx: Tx, nums: Collection[int]) -> list[Job]:
     """Return those of the jobs with these numbers that no other server is at, locked for this writer."""
-    return [_to_job(row) for row in await _free_jobs.rows(tx, nums=nums)] if nums else []
+    return [_to_job(row) for row in await _free_jobs.rows(tx, nums=nums)]
 
 
 _lanes_of_jobs = Prepared(
@@ -182,8 +175,6 @@ _lanes_of_jobs = Prepared(
 
 async def lanes_of_jobs(tx: Tx, nums: Collection[int]) -> list[Lane]:
     """Return every lane of the jobs, whose numbers are given; they are not locked."""
-    if not nums:
-        return []
     return [Lane(*row) for row in await _lanes_of_jobs.rows(tx, nums=nums)]
 
 
@@ -231,7 +222,7 @@ async def present_workers(tx: Tx) -> list[WorkerId]:
 
 _PAST_RUNS = past_runs(of=lambda seq: is_among(seq, "seqs"))
 """All of the tasks, which are few: pairs of keys would be looked up in bitmaps, or by reading every run."""
-_PAST_OWNERS = (
+_past_owners = Prepared(
     select(_PAST_RUNS.c.task_seq, workers.c.owner)
     .join_from(_PAST_RUNS, workers, _PAST_RUNS.c.worker_id == workers.c.id)
     .distinct()
@@ -250,10 +241,8 @@ async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[i
 
 async def past_owners(tx: Tx, seqs: Collection[int]) -> dict[int, set[str]]:
     """Return by task seq the users whose workers had a run of it that is over; of removed workers nothing is known."""
-    if not seqs:
-        return {}
     found: dict[int, set[str]] = defaultdict(set)
-    for seq, owner in await tx.connection.execute(_PAST_OWNERS, {"seqs": seqs}):
+    for seq, owner in await _past_owners.rows(tx, seqs=seqs):
         found[seq].add(owner)
     return found
 

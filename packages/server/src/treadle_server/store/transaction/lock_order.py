@@ -62,13 +62,12 @@ async def _places(tx: Tx, statement: Prepared, **given: object) -> list[Place]:
 
 async def places_of(tx: Tx, ids: Collection[TaskId]) -> list[Place]:
     """Return those of the tasks that exist, not locked; as the others here for PostgreSQL alone."""
-    return await _places(tx, _of_ids, ids=ids) if ids else []
+    return await _places(tx, _of_ids, ids=ids)
 
 
 async def places_at(tx: Tx, workers: Collection[WorkerId], held_by: Collection[WorkerId]) -> list[Place]:
     """Return the tasks that are claimed or running at the workers, and those whose runs `held_by` still hold."""
-    found = await _places(tx, _of_workers, ids=workers) if workers else []
-    return found + (await _places(tx, _held_by, ids=held_by) if held_by else [])
+    return await _places(tx, _of_workers, ids=workers) + await _places(tx, _held_by, ids=held_by)
 
 
 async def places_let_go(tx: Tx, now: datetime) -> list[Place]:
@@ -109,12 +108,12 @@ async def places_of_keys(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Plac
 
 async def lock_tasks(tx: Tx, seqs: Collection[int]) -> None:
     """Lock these tasks in their order; where nobody else writes nothing is to be locked."""
-    if seqs and not tx.is_exclusive:
+    if not tx.is_exclusive:
         await _lock.rows(tx, seqs=seqs)
 
 
 async def free_tasks(tx: Tx, seqs: Collection[int]) -> Collection[int]:
     """Lock those of the tasks that no other server is at, and return them; all where nobody else writes."""
-    if not seqs or tx.is_exclusive:
+    if tx.is_exclusive:
         return seqs
     return [seq for (seq,) in await _lock_free.rows(tx, seqs=seqs)]

@@ -18,7 +18,7 @@ from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
 from treadle_server.store.postgres.changes import Change, Part
 from treadle_server.store.prepared import Prepared, Rows
-from treadle_server.store.sqlite.rows import record_of, tasks_of
+from treadle_server.store.sqlite.rows import WHOLE
 from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.task_rows import locked, select_tasks
 from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, change_inline, part_of, postpone
@@ -69,7 +69,7 @@ async def due_tasks(tx: Tx, now: datetime, most: int) -> Due:
 
 def _due_of(tx: Tx, rows: Rows) -> Due:
     whole = (row[:-1] for row in rows)
-    found = tasks_of(whole) if tx.dialect == "sqlite" else [record_of(row) for row in whole]
+    found = WHOLE.of(tx.dialect, whole)
     # Whoever sleeps gets no hold, and what it waits for else is told with it.
     return found, {task.seq for task, row in zip(found, rows, strict=True) if not (row[-1] or task.blocked)}
 

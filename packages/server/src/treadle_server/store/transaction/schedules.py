@@ -10,6 +10,7 @@ from treadle.wire.ids import TaskId
 from treadle_server.domain.schedules import SCHEDULE_FIELDS, Schedule
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
+from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import jobs, schedule_ticks, schedules, tasks
 from treadle_server.store.transaction.owners import acts
 from treadle_server.store.transaction.rows import insert_tuples
@@ -78,11 +79,11 @@ async def open_instances(tx: Tx, found: Iterable[Schedule]) -> set[TaskId]:
 
     Asked after the schedules were locked: what made one meanwhile had them locked before.
     """
-    ids = sorted({one.last_task_id for one in found if one.last_task_id is not None})
-    if not ids:
-        return set()
-    statement = select(tasks.c.id).where(is_among(tasks.c.id, "ids"), tasks.c.completed_at.is_(None))
-    return set((await tx.connection.execute(statement, {"ids": ids})).scalars())
+    ids = {one.last_task_id for one in found if one.last_task_id is not None}
+    return {TaskId(str(id_)) for (id_,) in await _open.rows(tx, ids=ids)}
+
+
+_open = Prepared(select(tasks.c.id).where(is_among(tasks.c.id, "ids"), tasks.c.completed_at.is_(None)))
 
 
 async def forget_ticks(tx: Tx, ids: Collection[str], now: datetime) -> None:

@@ -26,7 +26,7 @@ from treadle_server.domain.limits import Line
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import NUMBER, TEXT, BoundList, is_among, rows_of
-from treadle_server.store.prepared import Prepared, Rows
+from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import HOLDING, holds, status_in, targets, tasks
 from treadle_server.store.transaction.allocate import allocate
 from treadle_server.store.transaction.rows import insert_tuples
@@ -105,7 +105,7 @@ _free = Prepared(_NUMBERED.with_for_update(skip_locked=True))
 
 async def lock_targets(tx: Tx, nums: Collection[int]) -> None:
     """Let no other server decide about these targets until the commit."""
-    if nums and not tx.is_exclusive:
+    if not tx.is_exclusive:
         await _locked.rows(tx, nums=nums)
 
 
@@ -115,7 +115,7 @@ async def free_targets(tx: Tx, nums: Collection[int]) -> Collection[int]:
     Who has found a task holds its row already, and whoever holds a target may want that row: a claim must not wait for
     the target, nor a sweep, or both would wait for each other (docs/decisions/0007).
     """
-    if not nums or tx.is_exclusive:
+    if tx.is_exclusive:
         return nums
     return {num for (num,) in await _free.rows(tx, nums=nums)}
 
@@ -186,40 +186,34 @@ async def reblock_targets(tx: Tx, nums: Collection[int]) -> Unblocked:
     states = await _states.rows(tx, nums=nums)
     wanted = {head for _num, held, head in states if head is not None and not held}
     present = {seq for (seq,) in await _claimable.rows(tx, nums=nums)}
-    blocked = await _apply(tx, _block, present - wanted)
-    free = await _apply(tx, _unblock, wanted - present)
+    blocked = await _block.rows(tx, seqs=present - wanted)
+    free = await _unblock.rows(tx, seqs=wanted - present)
     lines = {Line(lane, limit_key) for lane, limit_key in (*blocked, *free) if limit_key is not None}
     return Unblocked({lane for lane, limit_key in free if limit_key is None}, lines)
 
 
-async def _apply(tx: Tx, change: Prepared, seqs: Collection[int]) -> Rows:
-    """Block or unblock pending tasks, and return their lanes and what they count against."""
-    return await change.rows(tx, seqs=seqs) if seqs else ()
-
-
 async def targets_of(tx: Tx, seqs: Collection[int]) -> set[int]:
     """Return the numbers of the targets of those of the tasks that have one."""
-    if not seqs:
-        return set()
-    statement = select(_c.target_num).where(is_among(_c.seq, "seqs"), _c.target_num.is_not(None))
-    return set((await tx.connection.execute(statement, {"seqs": seqs})).scalars())
+    return {num for (num,) in await _nums.rows(tx, seqs=seqs)}
+
+
+_nums = Prepared(select(_c.target_num).where(is_among(_c.seq, "seqs"), _c.target_num.is_not(None)))
 
 
 async def reblock_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
     """Block pending tasks without a target whose last run still holds on; return the lanes of those set free."""
-    if not seqs:
-        return set()
-    statement = (
-        update(tasks)
-        .where(
-            is_among(_c.seq, "seqs"),
-            _is_pending,
-            _c.target_num.is_(None),
-            _c.limit_key.is_(None),
-            _c.blocked != keeps_waiting,
-        )
-        .values(blocked=keeps_waiting)
-        .returning(_c.lane, _c.blocked)
+    return {lane for lane, blocked in await _reblock.rows(tx, seqs=seqs) if not blocked}
+
+
+_reblock = Prepared(
+    update(tasks)
+    .where(
+        is_among(_c.seq, "seqs"),
+        _is_pending,
+        _c.target_num.is_(None),
+        _c.limit_key.is_(None),
+        _c.blocked != keeps_waiting,
     )
-    rows = await tx.connection.execute(statement, {"seqs": seqs})
-    return {lane for lane, blocked in rows if not blocked}
+    .values(blocked=keeps_waiting)
+    .returning(_c.lane, _c.blocked)
+)
