@@ -53,8 +53,12 @@ class BoundList(TypeDecorator[Collection[Any]]):
 class Spelt(FunctionElement[Any]):
     """What each database has its own text for; `{0}` and so on stand for what it is about."""
 
-    inherit_cache = True
     sqlite = postgresql = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let SQLAlchemy remember its statements: it asks each class by itself."""
+        super().__init_subclass__(**options)
+        cls.inherit_cache = True
 
 
 @compiles(Spelt)
@@ -64,7 +68,6 @@ def _spelt(element: Spelt, compiler: SQLCompiler, **options: Any) -> str:
 
 
 class _Among(Spelt):
-    inherit_cache = True
     sqlite = "{0} IN (SELECT value FROM json_each({1}))"
     postgresql = "{0} = ANY ({1})"
 
@@ -80,7 +83,6 @@ def is_one_of(sought: ColumnElement[Any], values: Collection[Any]) -> ColumnElem
 
 
 class _Same(Spelt):
-    inherit_cache = True
     sqlite = "{0} = {1}"
     postgresql = "{0} = ANY (ARRAY[{1}])"
 
@@ -95,7 +97,6 @@ def is_same(sought: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElem
 
 
 class _Numbered(Spelt):
-    inherit_cache = True
     sqlite = "{0} IN {1}"
     postgresql = "{0} = ANY (ARRAY{1})"
 
@@ -109,7 +110,6 @@ def is_found_by(sought: ColumnElement[Any], found: SelectBase) -> ColumnElement[
 
 
 class _Each(Spelt):
-    inherit_cache = True
     sqlite = "json_each({0})"
     postgresql = "unnest({0})"
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from sqlalchemy import CheckConstraint, ColumnElement, Index, MetaData, literal_column, text
 
-from treadle.wire.status import Status
+from treadle.wire.status import LEASED, Status
 
 metadata = MetaData(
     naming_convention={
@@ -36,9 +36,8 @@ def one_of(column: str, values: type[StrEnum]) -> CheckConstraint:
     return CheckConstraint(either(column, *values), name=f"{column}_known")
 
 
-def status_is_in(values: object) -> str:
-    """Return the condition that the status is one of the values, as a list."""
-    return f"status IN ({quoted(values)})"
+IS_LEASED = f"status IN ({quoted(LEASED)})"
+"""The condition that a task is claimed or running, as the indexes say it."""
 
 
 def status_in(*statuses: Status) -> ColumnElement[bool]:

@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from treadle.wire.status import LEASED, Outcome, Reason, Status
 from treadle_server.domain.dependencies import TOLD
-from treadle_server.store.tables.base import either, metadata, one_of, partial_index, quoted, status_is_in
+from treadle_server.store.tables.base import IS_LEASED, either, metadata, one_of, partial_index, quoted
 from treadle_server.store.types import BigKey, Id, Instant, Json
 
 targets = Table(
@@ -110,7 +110,7 @@ tasks = Table(
     CheckConstraint("on_failure IN ('hold', 'release')", name="on_failure_known"),
     CheckConstraint("weight >= 1", name="weight_positive"),
     CheckConstraint(
-        f"(status IN ({quoted(LEASED)})) = (taken_until IS NOT NULL)",
+        f"({IS_LEASED}) = (taken_until IS NOT NULL)",
         name="leased_has_taken_until",
     ),
     CheckConstraint(
@@ -148,9 +148,9 @@ partial_index("ix_tasks_to_tell", _c.seq, where=TO_TELL)
 
 partial_index("ix_tasks_due", _c.due_at, where="status = 'scheduled'")
 
-partial_index("ix_tasks_lease", _c.taken_until, where=status_is_in(LEASED))
+partial_index("ix_tasks_lease", _c.taken_until, where=IS_LEASED)
 
-partial_index("ix_tasks_worker", _c.worker_id, where=status_is_in(LEASED))
+partial_index("ix_tasks_worker", _c.worker_id, where=IS_LEASED)
 
 partial_index("ix_tasks_deadline", _c.deadline, where="deadline IS NOT NULL AND completed_at IS NULL")
 
@@ -162,9 +162,7 @@ partial_index(
     unique=True,
 )
 
-partial_index(
-    "uq_tasks_live_target", _c.target_num, where=f"target_num IS NOT NULL AND {status_is_in(LEASED)}", unique=True
-)
+partial_index("uq_tasks_live_target", _c.target_num, where=f"target_num IS NOT NULL AND {IS_LEASED}", unique=True)
 
 HOLDING = either("status", "claimed", "running", "paused", "scheduled", "failed")
 

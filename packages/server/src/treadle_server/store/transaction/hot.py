@@ -96,10 +96,17 @@ MOST_IN_PLACE = 1000
 
 _ALIKE = {"tasks": _CONSTANTS, "task_specs": {}}
 """What is the same in every new row of a table."""
-_INSTANTS = ("due_at", "created_at", "updated_at", "deadline")
 
 
-_INSERTED = "inserted"
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else micros(moment)
+
+
+_KEPT: dict[str, Callable[[Any], Any]] = {
+    "status": attrgetter("value"),
+    **dict.fromkeys(("due_at", "created_at", "updated_at", "deadline"), _micros),
+}
+"""What makes SQLite's values, of instants and statuses."""
 
 
 async def insert(tx: Tx, new: Sequence[Task], counts: Counts = NO_COUNTS, *, names: tuple[str, ...] = _NEW) -> None:
@@ -115,14 +122,17 @@ async def insert(tx: Tx, new: Sequence[Task], counts: Counts = NO_COUNTS, *, nam
             if first:
                 await asyncio.sleep(0)
             some = new[first : first + MOST_IN_PLACE]
-            own, shared = _parted(some, names)
-            _as_kept(own, shared)
-            _put_in(tx, "tasks", own, shared)
-            _put_in(tx, "task_specs", *_parted(some, SPEC))
+            _put_in(tx, "tasks", some, names)
+            _put_in(tx, "task_specs", some, SPEC)
     await insert_tags(tx, new)
 
 
-def _put_in(tx: Tx, table: str, own: dict[str, Sequence[Any]], shared: dict[str, Any]) -> None:
+def _put_in(tx: Tx, table: str, new: Sequence[Task], names: tuple[str, ...]) -> None:
+    own, shared = _parted(new, names)
+    for name in own.keys() & _KEPT.keys():
+        own[name] = list(map(_KEPT[name], own[name]))
+    for name in shared.keys() & _KEPT.keys():
+        shared[name] = _KEPT[name](shared[name])
     statement = _sqlite_insert(table, tuple(own), tuple(shared))
     tx.inline.run_together(statement, tuple(shared.values()), list(zip(*own.values(), strict=True)))
 
@@ -131,7 +141,7 @@ def _inserted(new: Sequence[Task], names: tuple[str, ...]) -> Part:
     own, shared = _parted(new, names)
     values = (*map(list, own.values()), *shared.values())
     fills_queues = any(task.status is Status.PENDING for task in new)
-    return Part(_INSERTED, _pg_insert("tasks", tuple(own), tuple(shared)), values, len(new), tuple(new), fills_queues)
+    return Part("inserted", _pg_insert("tasks", tuple(own), tuple(shared)), values, len(new), tuple(new), fills_queues)
 
 
 def _specified(new: Sequence[Task]) -> Part:
@@ -154,17 +164,6 @@ def _parted(new: Sequence[Task], names: tuple[str, ...]) -> tuple[dict[str, Sequ
         else:
             shared[name] = values[0]
     return own, shared
-
-
-def _as_kept(own: dict[str, Sequence[Any]], shared: dict[str, Any]) -> None:
-    """Make SQLite's values of instants and statuses."""
-    at = _shared()
-    kept: list[tuple[str, Callable[[Any], Any]]] = [("status", _value), *((name, at) for name in _INSTANTS)]
-    for name, as_kept in kept:
-        if name in own:
-            own[name] = [as_kept(value) for value in own[name]]
-        else:
-            shared[name] = as_kept(shared[name])
 
 
 @cache
@@ -267,22 +266,3 @@ async def complete(tx: Tx, completed: Sequence[Moved], counts: Counts = NO_COUNT
         await change_inline(tx, _COMPLETE, (at, at, at), rows, counts)
     else:
         await postpone(tx, part_of("ended", _PG_COMPLETE, rows, at, [Status.CLAIMED, Status.RUNNING]), counts)
-
-
-def _shared() -> Callable[[Any], Any]:
-    """Return what turns instants into numbers, once for each object: the rows of a batch share theirs.
-
-    The objects must live as long as it does. Their identity is compared because their hash is dear.
-    """
-    known: dict[int, int | None] = {id(None): None}
-
-    def at(moment: datetime | None) -> int | None:
-        key = id(moment)
-        if key not in known and moment is not None:
-            known[key] = micros(moment)
-        return known[key]
-
-    return at
-
-
-_value = attrgetter("value")

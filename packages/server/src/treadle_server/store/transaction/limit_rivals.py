@@ -6,7 +6,7 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import LEASED
 from treadle_server.domain.limits import BucketId, bucket_ids_of, text_of_bucket_id
 from treadle_server.store.base import Tx
-from treadle_server.store.tables.base import status_is_in
+from treadle_server.store.tables.base import IS_LEASED
 from treadle_server.store.transaction.limit_rows import fetch
 from treadle_server.store.transaction.limit_waits import PG_WITH_ONE, PG_WITH_SEVERAL, WITH_ONE, WITH_SEVERAL
 
@@ -18,7 +18,7 @@ _RUNS = f"""
 SELECT u.bucket, t.id, u.run_id, u.weight
   FROM limit_uses u CROSS JOIN tasks t
  WHERE u.bucket IN (SELECT value FROM json_each(?))
-   AND t.seq = u.task_seq AND t.run_id = u.run_id AND t.{status_is_in(LEASED)}
+   AND t.seq = u.task_seq AND t.run_id = u.run_id AND t.{IS_LEASED}
  ORDER BY t.claimed_at, t.seq
 """  # noqa: S608 - made of constants
 _PG_RUNS = """

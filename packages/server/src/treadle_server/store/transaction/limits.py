@@ -32,7 +32,6 @@ class _End(Spelt):
     PostgreSQL indexes no sum of a `timestamptz`, which would depend on the session's time zone.
     """
 
-    inherit_cache = True
     sqlite = "({0} + {1} * 1000000)"
     postgresql = "(timezone('UTC', {0}) + {1} * interval '1 second')"
 
@@ -40,7 +39,6 @@ class _End(Spelt):
 class _Moment(Spelt):
     """An instant, for the comparison with an end."""
 
-    inherit_cache = True
     sqlite = "{0}"
     postgresql = "timezone('UTC', {0})"
 

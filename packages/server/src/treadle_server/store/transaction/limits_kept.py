@@ -110,7 +110,6 @@ async def _keep_tokens(tx: Tx, before: Limit, limit: Limit, now: datetime) -> No
 class _Passed(Spelt):
     """Seconds until an instant since another one, none if that is later."""
 
-    inherit_cache = True
     type = Double()
     sqlite = "(max(0, {0} - {1}) / 1e6)"
     postgresql = "greatest(0, extract(epoch FROM {0} - {1})::float8)"

@@ -196,17 +196,8 @@ class Pruning:
         # Locked before it is asked who needs them: what was committed since a statement began it does not see.
         rows = await _finding.rows(tx, seqs=await free_tasks(tx, self.seqs), **_named(self.cutoffs))
         self.found = [
-            Removed(
-                row[0],
-                TaskId(str(row[1])),
-                row[2],
-                row[3],
-                STATUS[row[4]],
-                row[5],
-                bool(row[6]),
-                None if row[7] is None else str(row[7]),
-            )
-            for row in rows
+            Removed(seq, TaskId(str(id_)), job, lane, STATUS[status], lines, bool(stored), flow and str(flow))
+            for seq, id_, job, lane, status, lines, stored, flow in rows
         ]
         self.seconds += perf_counter() - began
 

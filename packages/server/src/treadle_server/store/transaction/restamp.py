@@ -12,7 +12,7 @@ from treadle.wire.status import LEASED
 from treadle_server.store.base import Tx
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import status_in, tasks
-from treadle_server.store.tables.base import status_is_in
+from treadle_server.store.tables.base import IS_LEASED
 from treadle_server.store.types import micros
 
 _IS_INTERNAL = f"job_name LIKE '{INTERNAL}:%'"
@@ -24,7 +24,7 @@ UPDATE tasks SET taken_until =
               THEN min(taken_until + iif(claimed_at <= :now - :jump, :jump, 0), :now + taken_until - claimed_at)
          ELSE :now + CAST(max(lease_seconds, heartbeat_increment) * 1000000 AS INTEGER) END,
        claimed_at = min(claimed_at, :now), started_at = min(started_at, :now)
- WHERE seq IN (SELECT value FROM json_each(:seqs)) AND {status_is_in(LEASED)}
+ WHERE seq IN (SELECT value FROM json_each(:seqs)) AND {IS_LEASED}
 """  # noqa: S608 - the program's own words
 
 _POSTGRES = f"""
@@ -36,7 +36,7 @@ UPDATE tasks SET taken_until =
        claimed_at = least(claimed_at, v.now),
        started_at = CASE WHEN started_at IS NOT NULL THEN least(started_at, v.now) END
   FROM (SELECT $1::timestamptz AS now, $2::interval AS jump) AS v
- WHERE seq = ANY($3::bigint[]) AND {status_is_in(LEASED)}
+ WHERE seq = ANY($3::bigint[]) AND {IS_LEASED}
 """  # noqa: S608 - likewise
 
 

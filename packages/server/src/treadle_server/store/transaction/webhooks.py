@@ -84,20 +84,9 @@ _PUT_IN = insert(webhook_deliveries).from_select(
 
 async def put_in(tx: Tx, owed: Sequence[Owed]) -> None:
     """Put deliveries into the outbox, in the transaction of their outcomes."""
-    rows = [
-        {
-            "new_id": one.id,
-            "new_webhook_id": one.webhook_id,
-            "of": one.webhook_id,
-            "new_task_seq": one.task_seq,
-            "new_status": str(one.status),
-            "new_body": one.body,
-            "new_created_at": one.at,
-            "new_attempts": 0,
-            "new_next_at": one.at,
-        }
-        for one in owed
-    ]
+    names = [f"new_{name}" for name in _NEW]
+    values = [(one.id, one.webhook_id, one.task_seq, str(one.status), one.body, one.at, 0, one.at) for one in owed]
+    rows = [{"of": row[1], **dict(zip(names, row, strict=True))} for row in values]
     await tx.connection.execute(_PUT_IN, rows)
 
 
@@ -148,11 +137,6 @@ async def put_off(tx: Tx, tries: Sequence[Tried]) -> None:
     if not tries:
         return
     names = ("next_at", "dead_at", "answered", "error")
-    statement = (
-        update(webhook_deliveries)
-        .where(_d.id == bindparam("_id"), _d.attempts == bindparam("_attempts"), _d.next_at.is_not(None))
-        .values({name: bindparam(name) for name in names})
-    )
     rows = [
         {
             "_id": one.id,
@@ -164,17 +148,20 @@ async def put_off(tx: Tx, tries: Sequence[Tried]) -> None:
         }
         for one in tries
     ]
-    await tx.connection.execute(statement, rows)
+    await tx.connection.execute(_HELD.values({name: bindparam(name) for name in names}), rows)
+
+
+_HELD = update(webhook_deliveries).where(
+    _d.id == bindparam("_id"), _d.attempts == bindparam("_attempts"), _d.next_at.is_not(None)
+)
+"""An update of a delivery at which this server still is."""
 
 
 async def give_back(tx: Tx, flying: Collection[Claimed], now: datetime) -> None:
     """Let others try at once what this server was at: it goes away. What arrived all the same arrives twice."""
     if flying:
-        statement = update(webhook_deliveries).where(
-            _d.id == bindparam("_id"), _d.attempts == bindparam("_attempts"), _d.next_at.is_not(None)
-        )
         rows = [{"_id": one.id, "_attempts": one.attempts, "next_at": now} for one in flying]
-        await tx.connection.execute(statement.values(next_at=bindparam("next_at")), rows)
+        await tx.connection.execute(_HELD.values(next_at=bindparam("next_at")), rows)
 
 
 def seen(tokens_at: datetime | None) -> Select[Any]:
