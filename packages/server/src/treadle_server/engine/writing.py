@@ -1,15 +1,17 @@
 """Writes what the commands of a batch changed, each kind in one bulk statement; the caller commits."""
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 from treadle.wire.status import LEASED, TERMINAL, Reason, Status
+from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.failures import FAILING
+from treadle_server.domain.jobs import Worker
 from treadle_server.domain.limits import Line
-from treadle_server.domain.tasks import TASK_FIELDS, Run, Task
+from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
 from treadle_server.engine.telling import write_dependencies
 from treadle_server.engine.unit_of_work import UnitOfWork
-from treadle_server.store.transaction import artifacts as store_artifacts
 from treadle_server.store.transaction import flush, load, promotions
 from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction import steps as stored_steps
@@ -24,7 +26,7 @@ from treadle_server.store.transaction.counts import (
 from treadle_server.store.transaction.failures import insert_failed_without_run, insert_failures
 from treadle_server.store.transaction.limit_lines import lines_of
 from treadle_server.store.transaction.restamp import restamp
-from treadle_server.store.transaction.rows import insert_objects, update_objects
+from treadle_server.store.transaction.rows import delete_objects, insert_objects, update_objects
 from treadle_server.store.transaction.targets import lock_targets, reblock_tasks, targets_of
 
 _STATUS = TASK_FIELDS.index("status")
@@ -37,8 +39,9 @@ _LIMIT_KEY = TASK_FIELDS.index("limit_key")
 async def write(work: UnitOfWork) -> None:
     """Write everything that the commands changed; the caller commits."""
     tx = work.tx
-    touched = _touched_targets(work)
-    work.batch.targets |= touched | {task.target_num for task in _kept(work) if task.target_num is not None}
+    kept = _kept(work)
+    touched = _touched_targets(work, kept.keys())
+    work.batch.targets |= touched | {task.target_num for task in kept.values() if task.target_num is not None}
     await lock_targets(tx, touched)
     await insert_objects(tx, work.changes.new_jobs)
     await update_objects(tx, work.changes.changed_jobs.values())
@@ -68,7 +71,8 @@ async def write(work: UnitOfWork) -> None:
         await _write_steps(work)
     await _write_schedules(work)
     await _write_holds(work)
-    await store_artifacts.delete_artifacts(tx, work.changes.gone_artifacts)
+    # Their objects are the caller's to remove, after the commit.
+    await delete_objects(tx, Artifact, work.changes.gone_artifacts)
     await insert_objects(tx, work.changes.new_artifacts)
     await update_objects(tx, work.changes.stored_artifacts)
     for pruning in work.changes.prunings:
@@ -79,8 +83,10 @@ async def write(work: UnitOfWork) -> None:
     await apply_counts(tx, counted)
     counted.update(work.changes.promoted_counts)
     work.counted = counted
-    await flush.delete_workers(tx, work.changes.gone_workers)
+    # With their links; their tasks and runs go on naming them.
+    await delete_objects(tx, Worker, work.changes.gone_workers)
     await _reblock(work, touched)
+    await _note_limited(work, kept.keys())
     await _delete_orphans(work)
 
 
@@ -103,21 +109,20 @@ def _failed_without_run(work: UnitOfWork) -> list[Task]:
     ]
 
 
-def _kept(work: UnitOfWork) -> list[Task]:
-    """Return the tasks whose run goes on: they started, beat, or saved something, and hold what they held before.
+def _kept(work: UnitOfWork) -> dict[int, Task]:
+    """Return by number the tasks whose run goes on: they started, beat or saved something, and hold what they held.
 
     Nothing is decided anew of their targets; that is half of all there is where tasks are started and completed.
     """
     before = work.changes.before
-    return [
-        task
+    return {
+        task.seq: task
         for task in work.opened
         if task.is_leased and before[task.seq][_STATUS] in LEASED and before[task.seq][_RUN] == task.run_id
-    ]
+    }
 
 
-def _touched_targets(work: UnitOfWork) -> set[int]:
-    kept = {task.seq for task in _kept(work)}
+def _touched_targets(work: UnitOfWork, kept: Collection[int]) -> set[int]:
     touched = {task.target_num for task in work.opened + work.changes.new_tasks if task.seq not in kept}
     touched |= {hold.target_num for hold in work.holds.values()} | work.left_targets | work.changes.freed_targets
     return {num for num in touched if num is not None}
@@ -125,7 +130,7 @@ def _touched_targets(work: UnitOfWork) -> set[int]:
 
 async def _write_holds(work: UnitOfWork) -> None:
     changes, gone = work.changes, work.changes.gone_holds
-    await flush.delete_holds(work.tx, gone - changes.new_holds.keys())
+    await delete_objects(work.tx, Hold, gone - changes.new_holds.keys())
     await insert_objects(work.tx, [hold for key, hold in changes.new_holds.items() if key not in gone])
     await update_objects(work.tx, [hold for key, hold in changes.renewed_holds.items() if key not in gone], "until")
 
@@ -190,12 +195,10 @@ async def _reblock(work: UnitOfWork, touched: set[int]) -> None:
     await work.reblock(touched | moved)
     again = {task.seq for task in pending if task.target_num is None and task.seq not in new and task.has_run}
     work.woken |= await reblock_tasks(work.tx, again | ended)
-    await _note_limited(work)
 
 
-async def _note_limited(work: UnitOfWork) -> None:
+async def _note_limited(work: UnitOfWork, kept: Collection[int]) -> None:
     """Note what the batch did to tasks with limits: `gates.decide` decides who may be claimed."""
-    kept = {task.seq for task in _kept(work)}
     limited = work.limited
     # Those of ended holds, which may not have been read.
     limited.lines |= await lines_of(work.tx, limited.seqs)

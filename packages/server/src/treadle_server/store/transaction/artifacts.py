@@ -6,7 +6,6 @@ from datetime import datetime
 from sqlalchemy import (
     ColumnElement,
     and_,
-    delete,
     literal_column,
     or_,
     select,
@@ -51,10 +50,3 @@ async def locations_of_tasks(tx: Tx, seqs: Collection[int]) -> list[str]:
 
 
 _locations = Prepared(select(artifacts.c.location).where(is_among(artifacts.c.task_seq, "seqs")))
-
-
-async def delete_artifacts(tx: Tx, ids: Collection[str]) -> None:
-    """Delete artifacts; the objects are the caller's to remove, after the commit."""
-    if ids:
-        statement = delete(artifacts).where(is_among(artifacts.c.id, "ids"))
-        await tx.connection.execute(statement, {"ids": sorted(ids)})

@@ -8,20 +8,18 @@ from itertools import compress
 from operator import attrgetter, is_not
 from typing import Any
 
-from sqlalchemy import Column, Table, Update, bindparam, delete, tuple_, update
+from sqlalchemy import Column, Table, Update, bindparam, delete, update
 
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.tasks import TASK_FIELDS, Task
 from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.sqlite.writer import MOST_TEXTS
 from treadle_server.store.tables import (
-    holds,
     job_schemas,
     task_logs,
     task_specs,
     tasks,
     worker_jobs,
-    workers,
 )
 from treadle_server.store.task_rows import SPEC, STATE
 from treadle_server.store.transaction import hot
@@ -115,25 +113,10 @@ def _pg_update_of(table: Table, names: tuple[str, ...]) -> str:
     return f"UPDATE {table} SET {sets} FROM unnest({arrays}) AS v ({', '.join(columns)}) WHERE {where}"  # noqa: S608
 
 
-async def delete_holds(tx: Tx, keys: Collection[tuple[int, int]]) -> None:
-    """Delete holds by their keys, each the number of the task and of the run."""
-    if keys:
-        # The tasks by themselves, too: along an index pairs are looked up in bitmaps alone.
-        seqs = holds.c.task_seq.in_(sorted({seq for seq, _ in keys}))
-        pairs = tuple_(holds.c.task_seq, holds.c.run_id).in_(sorted(keys))
-        await tx.connection.execute(delete(holds).where(seqs, pairs))
-
-
 async def insert_schemas(tx: Tx, new: Iterable[tuple[int, int, str]], created_at: Any) -> None:
     """Keep schemas, each with the number of its job and its version, as registered at `created_at`."""
     rows = [(*one, created_at) for one in new]
     await insert_tuples(tx, job_schemas, ("job_num", "version", "schema", "created_at"), rows)
-
-
-async def delete_workers(tx: Tx, ids: Collection[WorkerId]) -> None:
-    """Delete workers and their links; their tasks and runs go on naming them."""
-    if ids:
-        await tx.connection.execute(delete(workers).where(workers.c.id.in_(sorted(ids))))
 
 
 async def link(tx: Tx, pairs: Collection[tuple[WorkerId, int]]) -> None:

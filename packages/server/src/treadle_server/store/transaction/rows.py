@@ -1,12 +1,12 @@
 """Rows that are put in, and written anew whole: every column as the domain's object has it, under the same name."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, Dialect, Table, Update, bindparam, update
+from sqlalchemy import Column, ColumnElement, Dialect, Table, Update, bindparam, delete, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle_server.domain.artifacts import ARTIFACT_FIELDS, Artifact
@@ -61,6 +61,15 @@ async def update_objects(tx: Tx, changed: Iterable[object], *names: str) -> None
         table, fields, key = _KEPT[type(found[0])]
         names = names or tuple(name for name in fields if name not in key)
         await update_tuples(tx, table, key, names, map(attrgetter(*key, *names), found))
+
+
+async def delete_objects(tx: Tx, kind: type, keys: Collection[Any]) -> None:
+    """Delete the rows of objects of the kind, each by its key, which is a tuple where it has several columns."""
+    if keys:
+        table, _, key = _KEPT[kind]
+        given = [f"_{name}" for name in key]
+        rows = [dict(zip(given, one if len(key) > 1 else (one,), strict=True)) for one in sorted(keys)]
+        await tx.connection.execute(delete(table).where(*_by(table, key)), rows)
 
 
 async def insert_rows(tx: Tx, table: Table, names: Sequence[str], new: Iterable[Any], more: str = "") -> None:
@@ -130,8 +139,11 @@ def pg_cast(column: Column[Any]) -> str:
 
 @cache
 def _update(table: Table, key: tuple[str, ...], names: tuple[str, ...]) -> Update:
-    found = update(table).where(*(table.c[name] == bindparam(f"_{name}") for name in key))
-    return found.values({name: bindparam(name) for name in names})
+    return update(table).where(*_by(table, key)).values({name: bindparam(name) for name in names})
+
+
+def _by(table: Table, key: Iterable[str]) -> list[ColumnElement[bool]]:
+    return [table.c[name] == bindparam(f"_{name}") for name in key]
 
 
 async def update_tuples(
