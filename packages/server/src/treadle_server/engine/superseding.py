@@ -13,9 +13,8 @@ from treadle_server.engine.admission import named_by_new
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.base import Overtaken
-from treadle_server.store.transaction.limit_rivals import RunOf, running_in, waiting_in
 from treadle_server.store.transaction.limit_rows import read_buckets, take_turn
-from treadle_server.store.transaction.limit_waits import crowds_of
+from treadle_server.store.transaction.limit_waits import RunOf, crowds_of, running_in, waiting_in
 from treadle_server.store.transaction.load import tasks_by_id
 
 MOST = 500

@@ -1,43 +1,46 @@
-"""How many tasks wait for buckets of limits that reject, each with its weight."""
+"""Who waits for buckets of limits that reject or let newer tasks supersede older ones, and which runs count there."""
 
 from collections.abc import Collection
 
 from sqlalchemy import select
 
+from treadle.wire.ids import TaskId
+from treadle.wire.status import LEASED
 from treadle_server.domain.admission import Crowd
 from treadle_server.domain.limits import Bucket, BucketId, bucket_ids_of, text_of_bucket_id, weights_of
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import IN_LINE, SEVERAL_LIMITS, limit_lines, limit_uses
+from treadle_server.store.tables.base import IS_LEASED
 from treadle_server.store.transaction.limit_rows import fetch
 
 # Tasks with one limit are found along its bucket, no more of them than it takes to know that it is full.
-WITH_ONE = f"""
+_WITH_ONE = f"""
   FROM json_each(?) p CROSS JOIN tasks t
  WHERE t.seq IN (SELECT seq FROM tasks i
                   WHERE i.limit_key = p.value AND {IN_LINE} LIMIT ?)
 """  # noqa: S608 - made of constants
-PG_WITH_ONE = f"""
+_PG_WITH_ONE = f"""
   FROM unnest($1::text[]) AS p (bucket_id)
  CROSS JOIN LATERAL (
        SELECT limit_key, limits::text, id::text FROM tasks
         WHERE tasks.limit_key = p.bucket_id AND {IN_LINE} LIMIT $2) t
 """  # noqa: S608 - made of constants
 # Those with several have an index of their own, which is read whole.
-WITH_SEVERAL = f"""
+_WITH_SEVERAL = f"""
   FROM tasks t
  WHERE {SEVERAL_LIMITS}
    AND EXISTS (SELECT 1 FROM json_each(?) WHERE instr(' ' || limit_key || ' ', ' ' || value || ' ') > 0)
 """  # noqa: S608 - likewise
-PG_WITH_SEVERAL = f"""
+_PG_WITH_SEVERAL = f"""
   FROM (SELECT limit_key, limits::text, id::text FROM tasks
          WHERE {SEVERAL_LIMITS} AND string_to_array(limit_key, ' ') && $1::text[]) t
 """  # noqa: S608 - likewise
 
 _ONE, _PG_ONE, _SEVERAL, _PG_SEVERAL = (
     f"SELECT t.limit_key, t.limits, count(*) {waiting} GROUP BY t.limit_key, t.limits"
-    for waiting in (WITH_ONE, PG_WITH_ONE, WITH_SEVERAL, PG_WITH_SEVERAL)
+    for waiting in (_WITH_ONE, _PG_WITH_ONE, _WITH_SEVERAL, _PG_WITH_SEVERAL)
 )
 
 
@@ -67,3 +70,58 @@ _awaited = Prepared(select(limit_lines.c.bucket).where(is_among(limit_lines.c.bu
 async def awaited_among(tx: Tx, buckets: Collection[int]) -> list[int]:
     """Return those of the buckets that lines wait for."""
     return [number for (number,) in await _awaited.rows(tx, buckets=buckets)]
+
+
+# Whom a new task may supersede
+
+_ID_OF_ONE, _PG_ID_OF_ONE, _ID_OF_SEVERAL, _PG_ID_OF_SEVERAL = (
+    f"SELECT t.limit_key, t.id {waiting}"
+    for waiting in (_WITH_ONE, _PG_WITH_ONE, f"{_WITH_SEVERAL} LIMIT ?", f"{_PG_WITH_SEVERAL} LIMIT $2")
+)
+_RUNS = f"""
+SELECT u.bucket, t.id, u.run_id, u.weight
+  FROM limit_uses u CROSS JOIN tasks t
+ WHERE u.bucket IN (SELECT value FROM json_each(?))
+   AND t.seq = u.task_seq AND t.run_id = u.run_id AND t.{IS_LEASED}
+ ORDER BY t.claimed_at, t.seq
+"""  # noqa: S608 - made of constants
+_PG_RUNS = """
+SELECT u.bucket, t.id::text, u.run_id, u.weight
+  FROM limit_uses u
+ CROSS JOIN LATERAL (
+       SELECT id, claimed_at, seq FROM tasks
+        WHERE tasks.seq = ANY (ARRAY[u.task_seq]) AND tasks.run_id = u.run_id AND tasks.status = ANY ($2::text[])) t
+ WHERE u.bucket = ANY ($1::bigint[])
+ ORDER BY t.claimed_at, t.seq
+"""
+
+RunOf = tuple[TaskId, int, int]
+"""A task, its run, and what that counts."""
+
+
+async def waiting_in(tx: Tx, bucket_ids: Collection[BucketId], most: int) -> dict[int, list[TaskId]]:
+    """Return by bucket the tasks that wait for it; of more than `most` not all."""
+    found: dict[int, list[TaskId]] = {bucket_id.bucket: [] for bucket_id in bucket_ids}
+    texts = [text_of_bucket_id(bucket_id) for bucket_id in sorted(bucket_ids)]
+    rows = await fetch(tx, _ID_OF_ONE, _PG_ID_OF_ONE, texts, most)
+    more = await fetch(tx, _ID_OF_SEVERAL, _PG_ID_OF_SEVERAL, texts, most)
+    for limit_key, task_id in (*rows, *more):
+        for bucket_id in bucket_ids_of(limit_key):
+            if bucket_id.bucket in found:
+                found[bucket_id.bucket].append(TaskId(task_id))
+    return found
+
+
+async def running_in(tx: Tx, buckets: Collection[int]) -> dict[int, list[RunOf]]:
+    """Return by bucket the open runs that count against it, the first claimed first."""
+    found: dict[int, list[RunOf]] = {bucket: [] for bucket in buckets}
+    if not found:
+        return found
+    leased = sorted(str(status) for status in LEASED)
+    if tx.dialect == "sqlite":
+        rows = await fetch(tx, _RUNS, "", sorted(found))
+    else:
+        rows = await fetch(tx, "", _PG_RUNS, sorted(found), leased)
+    for bucket, task_id, run_id, weight in rows:
+        found[bucket].append((TaskId(task_id), run_id, weight))
+    return found
