@@ -33,7 +33,8 @@ async def lock(work: UnitOfWork, reads: ReadSet, reported: Collection[Task]) -> 
     found = await _places(work, reads)
     await _want_jobs(work, reads, found)
     await _load_jobs(work, reads)
-    found |= _by_id(await lock_order.places_of_keys(tx, wanted_keys(work, reads, found)))
+    holders = await lock_order.holders_of(tx, wanted_keys(work, reads, found))
+    found |= _by_id(await lock_order.places_of(tx, holders))
     moved = {(found[task_id].room, name) for task_id, name in reads.target_edits if task_id in found}
     work.targets |= await number_targets(tx, reads.targets | moved)
     locked: list[Place | Task] = [*found.values(), *reported]

@@ -1,7 +1,7 @@
 """Everything that can be asked of the writer."""
 
 from treadle_server.engine.commands.artifacts import AnnounceArtifact, StoreArtifact, SweepArtifacts
-from treadle_server.engine.commands.base import Command, Each
+from treadle_server.engine.commands.base import Each
 from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnUnstarted
 from treadle_server.engine.commands.dependants import TellWaiters
 from treadle_server.engine.commands.editing import Edit
@@ -34,7 +34,6 @@ __all__ = [
     "AnnounceArtifact",
     "Beat",
     "Beaten",
-    "Command",
     "DeleteLimit",
     "DeleteOrphans",
     "DeleteSchedule",

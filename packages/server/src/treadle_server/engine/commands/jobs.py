@@ -88,7 +88,9 @@ class RegisterJob(OneRow):
         `SchemaConflict`, `LimitNotFound` (`ValidationFailed` for a weight that never fits) or `WorkerNotFound`, checked
         in this order.
         """
-        self._check(work)
+        check_room(self.room)
+        check_register(self.principal, self.room)
+        check_category(self.category, work.rules.allowed_categories)
         job = work.jobs.get(self._name)
         if job is not None and job.deleted_at is None:
             if job.encrypted != self.encrypted:
@@ -106,11 +108,6 @@ class RegisterJob(OneRow):
         if worker is not None:
             work.link(worker, job)
         return Registered(job, created, worker.id if worker else None)
-
-    def _check(self, work: UnitOfWork) -> None:
-        check_room(self.room)
-        check_register(self.principal, self.room)
-        check_category(self.category, work.rules.allowed_categories)
 
     def _missing_limits(self, work: UnitOfWork) -> dict[tuple[str, str], Limit]:
         """Return those of its limits that are to be made. Raises `Forbidden` unless the asker may."""

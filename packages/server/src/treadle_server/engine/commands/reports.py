@@ -57,13 +57,9 @@ class ReportRun(OneRow):
             life.check_owner(task, self.run_id, self.worker_id)
         except StaleRun:
             return self._late(work, task)
-        self._check_user(work, task)
-        return take_report(work, task, self.run_id, self.report)
-
-    def _check_user(self, work: UnitOfWork, task: Task) -> None:
-        """Refuse another user's report."""
         if not self._speaks_for(work, task, task.worker_id):
             raise Forbidden(f"run {task.run_id} belongs to another user's worker")
+        return take_report(work, task, self.run_id, self.report)
 
     def _speaks_for(self, work: UnitOfWork, task: Task, worker_id: WorkerId | None) -> bool:
         """Return whether the asker may speak for the run's worker, or has the run's own credential."""

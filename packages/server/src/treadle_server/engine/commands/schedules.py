@@ -110,13 +110,10 @@ class SetSchedule(OfSchedule):
         if self.content.schema_version != job.schema_version:
             raise SchemaMoved
         known = work.schedules_by_name.get((self.room, self.name))
-        if known is None:
-            self._check_options(work, job)
-            return WasSet(self._make(work, job), created=True)
-        if known.deleted_at is not None:
-            self._check_options(work, job)
-            return WasSet(self._revive(work, known, job), created=True)
-        return WasSet(self._change(work, known, job), created=False)
+        if known is not None and known.deleted_at is None:
+            return WasSet(self._change(work, known, job), created=False)
+        self._check_options(work, job)
+        return WasSet(self._make(work, job, known), created=True)
 
     def _check_options(self, work: UnitOfWork, job: Job) -> None:
         """Refuse scopes that the asker does not hold, since its tasks would act with them, and limits that can't be."""
@@ -124,25 +121,24 @@ class SetSchedule(OfSchedule):
         check_task_scopes(self.principal, options.get("scopes") or ())
         limits_of(work, job, self.room, options.get("limits"), self.content.payload)
 
-    def _make(self, work: UnitOfWork, job: Job) -> Schedule:
-        schedule = self._fresh(work, job, str(uuid7()))
-        work.add_schedule(schedule)
-        return schedule
+    def _make(self, work: UnitOfWork, job: Job, deleted: Schedule | None) -> Schedule:
+        """Make it, or begin anew under the name of one that was deleted; what of that still runs ends quietly."""
+        fresh = self._fresh(work, job)
+        if deleted is None:
+            work.add_schedule(fresh)
+            return fresh
+        fresh.id, fresh.version = deleted.id, deleted.version + 1
+        for name in SCHEDULE_FIELDS:
+            setattr(deleted, name, getattr(fresh, name))
+        work.changes.timed_anew.add(deleted.id)
+        work.change_schedule(deleted)
+        return deleted
 
-    def _revive(self, work: UnitOfWork, known: Schedule, job: Job) -> Schedule:
-        """Begin anew under an old name; what of the deleted one still runs ends quietly."""
-        fresh = self._fresh(work, job, known.id)
-        fresh.version = known.version + 1
-        _overwrite(known, fresh)
-        work.changes.timed_anew.add(known.id)
-        work.change_schedule(known)
-        return known
-
-    def _fresh(self, work: UnitOfWork, job: Job, schedule_id: str) -> Schedule:
+    def _fresh(self, work: UnitOfWork, job: Job) -> Schedule:
         content = self.content
         return Schedule(
             **{name: getattr(content, name) for name in CONTENT_FIELDS},
-            id=schedule_id,
+            id=str(uuid7()),
             room=self.room,
             name=self.name,
             job_num=job.num,
@@ -190,11 +186,6 @@ class SetSchedule(OfSchedule):
 
 def _first(content: Content, now: datetime) -> datetime:
     return first_tick(content.cron, content.zone, content.interval_seconds, now)
-
-
-def _overwrite(known: Schedule, fresh: Schedule) -> None:
-    for name in SCHEDULE_FIELDS:
-        setattr(known, name, getattr(fresh, name))
 
 
 def _pause(work: UnitOfWork, schedule: Schedule, *, paused: bool) -> None:

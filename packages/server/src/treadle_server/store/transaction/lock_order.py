@@ -101,11 +101,6 @@ async def holders_of(tx: Tx, keys: Collection[tuple[int, str]]) -> list[TaskId]:
     return [TaskId(str(id_)) for (id_,) in found]
 
 
-async def places_of_keys(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Place]:
-    """Return the open tasks that hold one of the keys (job number, unique key)."""
-    return await places_of(tx, await holders_of(tx, keys))
-
-
 async def lock_tasks(tx: Tx, seqs: Collection[int]) -> None:
     """Lock these tasks in their order; where nobody else writes nothing is to be locked."""
     if not tx.is_exclusive:
