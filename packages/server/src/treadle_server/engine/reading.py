@@ -23,7 +23,7 @@ from treadle_server.store.transaction.counts import pending_counts
 from treadle_server.store.transaction.limit_rows import due_buckets
 from treadle_server.store.transaction.limits_kept import limits_by_name, named_limits
 from treadle_server.store.transaction.owners import acting
-from treadle_server.store.transaction.promotions import due_tasks
+from treadle_server.store.transaction.promotions import Due, due_tasks
 from treadle_server.store.transaction.rows import insert_objects
 from treadle_server.store.transaction.targets import number_targets
 
@@ -37,8 +37,7 @@ async def read(work: UnitOfWork, reads: ReadSet) -> None:
         work.reads_on = await work.due_ahead.read(work.tx, reads.due_until)
     if reads.due is not None:
         alone, of_several = reads.due
-        most = alone if work.tx.is_exclusive else of_several
-        due, work.changes.free = work.due_ahead.take(work.now, most) or await due_tasks(work.tx, work.now, most)
+        due, work.changes.free = await _due(work, alone if work.tx.is_exclusive else of_several)
         work.found["due"] = work.remember(due)
     for finder, most in reads.found.items():
         at = work.now - reads.grace if finder == "overlong" else work.now
@@ -66,6 +65,10 @@ async def read(work: UnitOfWork, reads: ReadSet) -> None:
     await read_dependencies(work, reads)
     for pruning in reads.prunings:
         await pruning.find(work.tx)
+
+
+async def _due(work: UnitOfWork, most: int) -> Due:
+    return work.due_ahead.take(work.now, most) or await due_tasks(work.tx, work.now, most)
 
 
 async def _load_tasks(work: UnitOfWork, reads: ReadSet) -> None:
