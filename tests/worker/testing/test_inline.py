@@ -9,7 +9,7 @@ import pytest
 
 from treadle import Client, Context, Flow, Options, Retry, SyncClient, task
 from treadle.encryption import FernetCodec, new_key
-from treadle.errors import WouldBlock
+from treadle.errors import BadValue, WouldBlock
 from treadle.testing.inline import InlineWorker
 from treadle.wire.fields import MOST_OF_REQUEST
 
@@ -135,6 +135,26 @@ def test_results_that_are_too_large_for_a_claim_are_read_inline_too(
     *_, ended = treadle_worker(page, length).run_all()
 
     assert (ended.id, ended.error, ended.result) == (flow.id_of(whole), None, 1_300_000)
+
+
+def test_a_checkpoint_is_stored_before_the_code_goes_on_inline_too(
+    treadle_client: SyncClient, treadle_worker: Any
+) -> None:
+    @task
+    def saves(ctx: Context) -> list[Any]:
+        ctx.save(["first"])
+        stored = treadle_client.get(ctx.task.id).checkpoint
+        try:
+            ctx.save("x" * 20_000_000)
+        except BadValue as error:
+            return [stored, str(error).partition(":")[0]]
+        return [stored]
+
+    treadle_client.submit(saves.bind())
+
+    [ended] = treadle_worker(saves).run_all()
+
+    assert (ended.error, ended.result, ended.checkpoint) == (None, [["first"], "checkpoint"], ["first"])
 
 
 def test_code_that_says_more_than_one_request_may_have_runs_inline_too(

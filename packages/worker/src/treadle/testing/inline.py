@@ -161,7 +161,7 @@ class InlineWorker:
         return TaskItem.model_validate(opened_task(self._sealer, end))
 
     def _of_steps(self, claim: dict[str, Any], method: str, *args: Any) -> Any:
-        """Ask for steps in a loop of its own, as `_upload` does: they are kept before the code goes on."""
+        """Keep or ask in a loop of its own, as `_upload` does: what is kept is, before the code goes on."""
 
         async def work() -> Any:
             http = HttpChannel(self._urls, self._token)
@@ -218,8 +218,7 @@ class _InlinePort:
         self.usage = total
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
-        self.reports.append({"kind": "checkpoint", "checkpoint": checkpoint})
-        return Done(None)
+        return Done(self._of_steps("save", checkpoint))
 
     def upload(self, content: Content) -> Uploading:
         return Uploading(self._upload(content))

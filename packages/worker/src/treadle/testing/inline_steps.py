@@ -1,4 +1,4 @@
-"""Steps of a task that runs inline: kept at the server at once, as those of any other worker are."""
+"""Steps and checkpoints of a task that runs inline: kept at the server at once, as those of any other worker are."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from treadle.worker.link import HttpLink
 
 
 class InlineSteps:
-    """What the code of one claim asks of its steps."""
+    """What the code of one claim keeps, and asks of its steps."""
 
     def __init__(self, link: HttpLink, sealer: Sealer, claim: dict[str, Any]) -> None:
         self._link = link
@@ -27,17 +27,24 @@ class InlineSteps:
                 return found
 
     async def keep(self, step: dict[str, Any]) -> None:
-        """Keep a step.
+        """Keep a step; raises as `save`."""
+        await self._told({"kind": "step", **step}, f"step {step['step']!r}")
+
+    async def save(self, checkpoint: Any) -> None:
+        """Store a checkpoint.
 
         Raises a `ProblemError`, `BadValue` when it can't be kept, and `EncryptionError` when it can't be encrypted.
         """
-        report = {**self._ref, "kind": "step", **step}
+        await self._told({"kind": "checkpoint", "checkpoint": checkpoint}, "checkpoint")
+
+    async def _told(self, said: dict[str, Any], name: str) -> None:
+        report = {**self._ref, **said}
         sealed = sealed_report(self._sealer, report) if self._is_encrypted else report
         assert sealed is not None
         try:
             await self._link.report_one(sealed)
         except (PayloadTooLarge, ValidationFailed) as error:
-            raise BadValue(f"step {step['step']!r}: {error}") from None
+            raise BadValue(f"{name}: {error}") from None
 
     async def receive(self, step: dict[str, Any]) -> dict[str, Any] | None:
         """Return the step that has received a message, None when none waits."""
