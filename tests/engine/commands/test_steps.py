@@ -340,11 +340,13 @@ async def test_a_message_that_comes_while_the_task_is_paused_ends_its_wait(shop:
     assert await kept(shop, task) == [("approved", 0, 1)]
 
 
-async def test_a_message_ends_the_wait_of_a_task_that_was_settled_meanwhile_and_resumed(shop: Shop) -> None:
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_message_ends_the_wait_of_a_task_that_was_settled_meanwhile_and_resumed(shop: Shop, times: int) -> None:
     task = await wait_for(shop, await begun(shop), "approved")
-    await shop.steer(task, "pause")
-    await shop.steer(task, "resolve", to=Status.FAILED, error="no")
-    await shop.steer(task, "resume")
+    for _ in range(times):
+        await shop.steer(task, "pause")
+        await shop.steer(task, "resolve", to=Status.FAILED, error="no")
+        await shop.steer(task, "resume")
 
     await send(shop, task, "approved", "yes")
 

@@ -123,6 +123,7 @@ async def _load_steps(work: UnitOfWork, reads: ReadSet) -> None:
     last = {(task.seq, task.steps - 1) for task in sent_to if task.steps}
     for step in await stored_steps.steps_by_number(work.tx, last):
         book.last[step.task_seq] = book.kept.setdefault(step.key, step)
+    book.worked = await stored_steps.last_worked(work.tx, {task.seq for task in sent_to if task.worker_id is None})
 
 
 async def _load_around(work: UnitOfWork, reads: ReadSet) -> None:

@@ -35,6 +35,8 @@ class StepBook:
     kept: dict[StepKey, Step] = field(default_factory=dict)
     last: dict[int, Step] = field(default_factory=dict)
     """The last step of tasks that messages are sent to, by the task's seq."""
+    worked: dict[int, int] = field(default_factory=dict)
+    """The last runs that a worker had, of tasks that messages are sent to and whose last run had none, by seq."""
     messages: dict[MessageKey, Message] = field(default_factory=dict)
     waiting: dict[tuple[int, str], list[Message]] = field(default_factory=dict)
     """The oldest messages that wait, by task seq and name, as many as may be received."""

@@ -4,6 +4,7 @@ That step is a sleep, or a receive that has nothing yet. A message fills it as l
 run finds it as it is then, which for a receive without a message means that its time was over.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -154,7 +155,7 @@ class SendMessage(OneRow):
             check_words({"data": self.data}, {})
         waiting, number = work.steps.counts[task.seq]
         step = work.steps.last.get(task.seq)
-        is_awaited = step is not None and _waits(task, step, self.name)
+        is_awaited = step is not None and _waits(task, step, self.name, work.steps.worked)
         # What is awaited waits for nobody: else others, which the task never asks for, would keep it waiting for ever.
         check_message(self.data, 0 if is_awaited else waiting)
         message = Message(task.seq, number, self.name, self.id, self.data, self.principal.user, work.now)
@@ -192,12 +193,13 @@ def _receive(work: UnitOfWork, step: Step, message: Message) -> None:
     step.received_at = work.now
 
 
-def _waits(task: Task, step: Step, name: str) -> bool:
+def _waits(task: Task, step: Step, name: str, worked: Mapping[int, int]) -> bool:
     """Return whether the task waits by this step, its last one, for a message of the name."""
     is_empty = step.kind == "receive" and step.received_at is None
-    # A run that a resolve opened has no worker, and nobody's code has found the step empty in it.
-    last = task.run_id - 1 if task.worker_id is None else task.run_id
-    return is_empty and step.name == name and step.run_id == last and not task.is_leased
+    # Runs that a resolve opened have no worker, and nobody's code has found the step empty in them. Who was settled in
+    # the batch of the run that waits is told by the number alone.
+    last = {task.run_id} if task.worker_id is not None else {task.run_id - 1, worked.get(task.seq)}
+    return is_empty and step.name == name and step.run_id in last and not task.is_leased
 
 
 def _wake(work: UnitOfWork, task: Task) -> None:
