@@ -1,7 +1,9 @@
-"""What threads of a run's code see of its end."""
+"""What threads of a run's code see of its end, and what they do together."""
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,3 +52,24 @@ def test_who_comes_when_the_run_was_stopped_waits_for_nothing() -> None:
     context = _context()
     context.stop()
     assert context.wait_cancelled(0)
+
+
+def test_what_two_threads_spend_at_the_same_time_is_spent_by_both() -> None:
+    """L4."""
+    told: list[float] = []
+    context = Context({"run_id": 0, "payload": {}}, SimpleNamespace(spend=told.append))  # type: ignore[arg-type]
+    met = Barrier(2)
+
+    class Amount(float):
+        """Added when both threads have begun to add theirs, or can't both have."""
+
+        def __float__(self) -> float:
+            with suppress(BrokenBarrierError):
+                met.wait(0.2)
+            return float.__add__(self, 0.0)
+
+    with ThreadPoolExecutor(2) as threads:
+        for one in [threads.submit(context.spend, Amount(amount)) for amount in (1.0, 2.0)]:
+            one.result(60)
+
+    assert told[-1] == 3.0

@@ -36,8 +36,8 @@ _LEVELS = frozenset(get_args(Level))
 
 _UNSET: Any = object()
 
-_making_steps = Lock()
-"""Held while a run gets its steps: of two threads that ask first at the same time each had steps of its own."""
+_together = Lock()
+"""Held while a run gets its steps, or adds to what it has used: its threads may do either at the same time."""
 
 
 class Port(Protocol):
@@ -213,7 +213,7 @@ class Context:
         if self._steps is None:
             from treadle.tasks.steps import Steps
 
-            with _making_steps:
+            with _together:
                 if self._steps is None:
                     self._steps = Steps(self._port, self._claim, self.wait_cancelled, is_async=self._is_async)
         return self._steps
@@ -245,8 +245,9 @@ class Context:
         """
         if not 0 <= amount <= MOST_USAGE - self._usage:
             raise ValueError(f"a run spends amounts from 0 up, {MOST_USAGE:g} in all, not {amount}")
-        self._usage += float(amount)
-        self._port.spend(self._usage)
+        with _together:
+            self._usage += float(amount)
+            self._port.spend(self._usage)
 
     def upload(self, source: "Source", *, name: str | None = None, content_type: str | None = None) -> "Uploading":
         """Store a file with the run, under its own name or `name`: a path, bytes, or an async iterator of bytes.
