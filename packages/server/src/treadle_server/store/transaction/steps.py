@@ -21,6 +21,7 @@ from sqlalchemy.types import TypeEngine
 from treadle_server.domain.steps import MESSAGE_FIELDS, STEP_FIELDS, Message, MessageKey, Step, StepKey
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import NUMBER, TEXT, is_among, is_same
+from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import runs, task_messages, task_steps
 
 _KEY: Mapping[str, TypeEngine[Any]] = {"task_seq": NUMBER, "name": TEXT, "occurrence": Integer()}
@@ -68,11 +69,14 @@ async def steps_by_number(tx: Tx, places: Collection[tuple[int, int]]) -> list[S
 
 async def last_worked(tx: Tx, seqs: Collection[int]) -> dict[int, int]:
     """Return the last run of each task, by its seq, that a worker had and that is over; not of those without one."""
-    if not seqs:
-        return {}
-    worked = is_among(runs.c.task_seq, "seqs"), runs.c.worker_id.is_not(None)
-    statement = select(runs.c.task_seq, func.max(runs.c.run_id)).where(*worked).group_by(runs.c.task_seq)
-    return {row[0]: row[1] for row in await tx.connection.execute(statement, {"seqs": seqs})}
+    return {row[0]: row[1] for row in await _last_worked.rows(tx, seqs=seqs)}
+
+
+_last_worked = Prepared(
+    select(runs.c.task_seq, func.max(runs.c.run_id))
+    .where(is_among(runs.c.task_seq, "seqs"), runs.c.worker_id.is_not(None))
+    .group_by(runs.c.task_seq)
+)
 
 
 async def delete_steps(tx: Tx, first: Mapping[int, int]) -> None:
