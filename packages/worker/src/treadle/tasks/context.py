@@ -243,9 +243,9 @@ class Context:
         Past the budget the run is stopped, and the task fails with the reason budget-exceeded. Raises `ValueError` for
         an amount below 0, or past 1e15 in all.
         """
-        if not 0 <= amount <= MOST_USAGE - self._usage:
-            raise ValueError(f"a run spends amounts from 0 up, {MOST_USAGE:g} in all, not {amount}")
         with _together:
+            if not 0 <= amount <= MOST_USAGE - self._usage:
+                raise ValueError(f"a run spends amounts from 0 up, {MOST_USAGE:g} in all, not {amount}")
             self._usage += float(amount)
             self._port.spend(self._usage)
 

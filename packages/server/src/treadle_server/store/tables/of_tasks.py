@@ -131,9 +131,8 @@ All other runs that are over stand in `runs`; `store/past_runs.py` reads both.
 
 _c = tasks.c
 
+# The queue itself: claims read its head, positions count in it. Its order is DESIGN.md's.
 partial_index("ix_tasks_queue", _c.lane, _c.blocked, _c.priority.desc(), _c.due_at, _c.seq, where="status = 'pending'")
-
-"""The queue itself: claims read its head, positions count in it. Its order is DESIGN.md's."""
 
 partial_index("ix_tasks_blocked", _c.seq, where="status = 'blocked'")
 
