@@ -41,7 +41,7 @@ async def test_a_tasks_limits_are_made_and_kept_over_two_workers(client: Client,
 async def test_a_worker_warns_of_a_limit_that_allows_something_else_and_leaves_it(
     client: Client, working: Working, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await client.set_limit("openai", concurrency=7)
+    await client.set_limit("openai", concurrency=7, on_full="reject")
     handle = await ask.submit("c", 1)
 
     with caplog.at_level(logging.WARNING, "treadle.worker"):
@@ -52,8 +52,8 @@ async def test_a_worker_warns_of_a_limit_that_allows_something_else_and_leaves_i
     assert (await client.limit("openai")).concurrency == 7
     [said] = [record.getMessage() for record in caplog.records if "openai" in record.getMessage()]
     assert said == (
-        "the limit openai of @global allows 7 at once, and @global:tasks:ask says 2 at once and 1000 in 1 s,"
-        " 1000 together: the first counts; `treadle limits set` changes it"
+        "the limit openai of @global allows 7 at once and on_full: reject, and @global:tasks:ask says 2 at once and"
+        " 1000 in 1 s, 1000 together: the first counts; `treadle limits set` changes it"
     )
 
 

@@ -60,5 +60,5 @@ def _words(concurrency: int | None, rate: tuple[int, float, int] | None, on_full
         count, seconds, burst = rate
         parts.append(f"{count} in {in_seconds(seconds)}, {burst} together")
     if on_full != "wait":
-        parts.append(f"{on_full} when it is full")
+        parts.append(f"on_full: {on_full}")
     return " and ".join(parts)
