@@ -194,15 +194,40 @@ async def test_a_new_task_is_not_put_behind_a_head_of_which_the_rest_is_unknown(
     assert await seqs(head_cache, most=4) == [10, 11, 12, 13, 14, 15, 16, 17]
 
 
-@pytest.mark.parametrize("new", [task(15, priority=1), task(15, due=-1)], ids=["more urgent", "due before"])
-async def test_a_new_task_that_comes_before_another_makes_its_lane_be_read_anew(rows, new) -> None:
+@pytest.mark.parametrize("is_all", [True, False], ids=["all", "more behind"])
+@pytest.mark.parametrize(
+    "new", [task(50, priority=1), task(50, due=-1), task(9)], ids=["more urgent", "due before", "put in before"]
+)
+async def test_a_new_task_that_goes_before_others_is_put_there_and_nothing_is_read(rows, new, is_all) -> None:
     head_cache = HeadCache()
+    before = await seqs(head_cache, most=10 if is_all else 5)
+
+    head_cache.add([new])
+
+    assert await seqs(head_cache, most=5) == [new.seq, *before]
+    assert len(rows.read) == 1
+
+
+async def test_new_tasks_are_put_between_others_in_their_order(rows) -> None:
+    head_cache = HeadCache()
+    rows.rows = [task(10, priority=2), task(11), task(14, priority=-1)]
+    await seqs(head_cache)
+
+    head_cache.add([task(15, priority=1), task(12), task(16, priority=1), task(13, due=-1), task(17, priority=-1)])
+
+    assert await seqs(head_cache) == [10, 15, 16, 13, 11, 12, 14, 17]
+    assert len(rows.read) == 1
+
+
+async def test_what_goes_before_others_of_as_many_as_are_kept_makes_its_lane_be_read_anew(rows, monkeypatch) -> None:
+    monkeypatch.setattr(head_cache_module, "MOST_FOLLOWED", 5)
+    head_cache, new = HeadCache(), task(15, priority=1)
     await seqs(head_cache)
     rows.rows.append(new)
 
     head_cache.add([new])
 
-    assert (await seqs(head_cache))[0] == 15
+    assert await seqs(head_cache) == [15, 10, 11, 12, 13, 14]
     assert len(rows.read) == 2
 
 

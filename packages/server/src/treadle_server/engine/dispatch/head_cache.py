@@ -1,12 +1,13 @@
 """Claimable tasks that were read and not handed out yet, lane by lane: they wait here for the next claim.
 
 A claim among a hundred queues takes a few tasks of each. Reading every queue's head anew each time made such a drain
-twenty times as slow as that of one queue. What is kept may be stale in nothing: whatever changes a lane's order drops
-the lane, and another writer drops everything (`Cache`); where other servers claim too nothing is kept from one
-transaction to the next.
+twenty times as slow as that of one queue. What is kept may be stale in nothing: new tasks are put where they stand,
+whatever else changes a lane's order drops the lane, and another writer drops everything (`Cache`); where other servers
+claim too nothing is kept from one transaction to the next.
 """
 
 import logging
+from bisect import bisect
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -89,9 +90,17 @@ class CachedHead:
 
     def add(self, task: Task) -> None:
         """Put a task at the end."""
-        self.is_changed = True
         self.tasks.append(task)
         self.last = task
+        self._note(task)
+
+    def insert(self, task: Task) -> None:
+        """Put a task in its place before the last one."""
+        self.tasks.insert(bisect(self.tasks, queue_key(task), key=queue_key), task)
+        self._note(task)
+
+    def _note(self, task: Task) -> None:
+        self.is_changed = True
         self.heaviest = max(self.heaviest, task.weight)
         self.size += len(task.payload)
         self.is_lasting = self.is_lasting and not task.stands_in_line and self.size <= MOST_BYTES
@@ -142,23 +151,29 @@ class HeadCache:
         self.drop([lane for lane in lanes if (cached := self._heads.get(lane)) is not None and not cached.tasks])
 
     def add(self, new: Iterable[Task]) -> None:
-        """Follow tasks that wait in their lanes from now on: new ones, and those that slept."""
+        """Follow tasks that wait in their lanes from now on: new ones, and those that slept.
+
+        One that goes before others is put between them. Where a queue was read anew for each urgent task, a drain went
+        an eighth slower beside a hundred of these a second.
+        """
         followed: set[int] = set()
         for task in new:
             cached = self._heads.get(task.lane)
             if cached is None:
                 continue
+            is_last = not cached.tasks or queue_key(cached.tasks[-1]) < queue_key(task)
+            is_full = len(cached.tasks) >= MOST_FOLLOWED
             # What a target may block is never put in, not even to be dropped at once: the order among queues has the
             # same deque, and would hand it out.
-            if task.stands_in_line or (cached.tasks and queue_key(task) < queue_key(cached.tasks[-1])):
+            if task.stands_in_line or (is_full and not is_last):
                 del self._heads[task.lane]
-            elif not cached.is_all:
+            elif is_last and not cached.is_all:
                 continue
-            elif len(cached.tasks) >= MOST_FOLLOWED:
+            elif is_full:
                 cached.is_all, cached.is_changed = False, True
             else:
                 # Its own object: the submitter is told of the task as it was before its claim.
-                cached.add(Task(*flush.task_values(task)))
+                (cached.add if is_last else cached.insert)(Task(*flush.task_values(task)))
                 followed.add(task.lane)
         self._has_grown = self._has_grown or bool(followed)
         self._drop_passing(followed & self._heads.keys())
