@@ -133,9 +133,10 @@ class Failing(Asking):
             if not stopped.is_set():
                 await self._not_killed(operation, number, await asked)
                 return
-            if asked.done():
-                raise Differs(f"it was answered before its commit was: {asked.result()}")
+            is_answered = asked.done()
             await self.world.kill(self.sites, number)
+            if is_answered:
+                raise Differs(f"it was answered before its commit was: {asked.result()}")
             await ended(asked)
         await self._resume(crash, number)
 

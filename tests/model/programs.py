@@ -313,6 +313,17 @@ _RATED: list[Operation] = [
 """There are rates."""
 _ASLEEP: list[Operation] = [Submit(({"job": 0},)), Claim(0), Report(0, _KEPT), Report(0, _WAITS)]
 """A task keeps a step, and waits for a message."""
+_UNFENCED: list[Operation] = [
+    Submit(({"job": 0}, {"job": 0}), alone=False),
+    Claim(0, 2),
+    *(PatchStatus(n, "running") for n in range(2)),
+]
+"""Two tasks run, and who began them named no run."""
+
+_BEGINNINGS: list[list[Operation]] = [
+    *([], _BEGINNING, _BEGINNING, _ASLEEP, _UNFENCED),
+    *(_BLOCKED, _BLOCKED, _LIMITED, _LIMITED, _RATED, _RATED),
+]
 
 
 def programs(size: int = 40, *, servers: int = 1) -> st.SearchStrategy[list[Operation]]:
@@ -326,6 +337,6 @@ def programs(size: int = 40, *, servers: int = 1) -> st.SearchStrategy[list[Oper
     return st.builds(
         lambda second, begun, rest: [*_PROLOGUE, *(_SECOND if second else []), *begun, *rest],
         st.booleans(),
-        st.sampled_from([[], _BEGINNING, _BEGINNING, _ASLEEP, _BLOCKED, _BLOCKED, _LIMITED, _LIMITED, _RATED, _RATED]),
+        st.sampled_from(_BEGINNINGS),
         body,
     )

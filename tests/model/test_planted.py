@@ -27,7 +27,10 @@ from treadle_server.services.sweeper import Sweeper
 from treadle_server.store.transaction import limit_rows
 
 SECONDS = 40.0
-"""Of the processor, within which each is found; most take less than five."""
+"""Of the processor, within which each that the default run looks for is found; they take less than five."""
+
+LONGEST = 300.0
+"""The same for the others: it takes them up to 160 programs, some 100 seconds."""
 
 Fault = Callable[..., Any]
 
@@ -112,9 +115,9 @@ def giving_up(apply: Fault) -> Fault:
 def hasty(do_work: Fault) -> Fault:
     """Who asks is answered before the commit (G1)."""
 
-    async def told_at_once(work: UnitOfWork, reads: Any, wanted: Any) -> None:
-        await do_work(work, reads, wanted)
-        for pending in wanted:
+    async def told_at_once(work: UnitOfWork, reads: Any, taken: Any, commands: Any) -> None:
+        await do_work(work, reads, taken, commands)
+        for pending in commands:
             pending.send_answer()
 
     return told_at_once
@@ -199,14 +202,13 @@ PLANTED = {
 
 
 LONGER = {
-    *("blaming", "drifting", "editing what changed", "forgetting keys", "giving up", "outliving", "refilling"),
-    *("remembering", "sleeping on", "telling apart", "forgetting uses", "hasty", "holding nothing"),
-    *("slipping past", "pulling down"),
+    *("drifting", "editing what changed", "forgetting keys", "outliving", "refilling", "remembering", "sleeping on"),
+    *("telling apart", "forgetting uses", "holding nothing", "slipping past", "pulling down"),
 }
-"""Those that take up to forty programs, for which a machine that others use has not the time at every run."""
+"""Those that take up to 160 programs, for which a machine that others use has not the time at every run."""
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.soak) if name in LONGER else name for name in PLANTED]
 )
@@ -216,6 +218,6 @@ def test_a_planted_fault_is_found(name: str, sqlite_template: Path, monkeypatch:
     search = Search(partial(on_sqlite, template=sqlite_template), patience=0.0)
 
     with pytest.raises(AssertionError, match="replay"):
-        search.run(0, SECONDS)
+        search.run(0, LONGEST if name in LONGER else SECONDS)
 
     print(f"{name}: found after {search.runs} programs, {search.seconds:.1f} s of the processor")
