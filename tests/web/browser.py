@@ -48,18 +48,22 @@ READ_SCREEN = """
 })()
 """
 
+READ_PAGE = "`${location.href}, ${document.readyState}: ${document.body?.innerText.slice(0, 500)}`"
+"""What stands in the page where no terminal does: a refusal, or the browser's own word that it did not get there."""
+
 KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "ArrowDown": (40, "")}
 """What Chromium wants to know of keys that type no character: code and text."""
 
 
 class Page:
-    """A tab, and the addresses that it asked for."""
+    """A tab, the addresses that it asked for, and what went wrong in it."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
         self._numbers = count(1)
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self.asked: list[str] = []
+        self._wrong: list[str] = []
 
     async def listen(self) -> None:
         """Take what the browser sends, until the tab is closed: it says no goodbye then."""
@@ -74,6 +78,8 @@ class Page:
             self.asked.append(item["params"]["request"]["url"])
         elif item["method"] == "Network.webSocketCreated":
             self.asked.append(item["params"]["url"])
+        elif item["method"] in ("Network.loadingFailed", "Runtime.exceptionThrown"):
+            self._wrong.append(json.dumps(item["params"]))
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Give the browser a command, and return its answer; raises `RuntimeError` with what it complains of."""
@@ -87,13 +93,16 @@ class Page:
         return result
 
     async def go(self, url: str) -> None:
-        """Open an address."""
+        """Open an address; raises `RuntimeError` where the browser can't."""
         await self.call("Page.enable")
+        await self.call("Runtime.enable")
         # Without it keys go nowhere: a headless window has no focus by itself.
         await self.call("Emulation.setFocusEmulationEnabled", enabled=True)
         await self.call("Page.addScriptToEvaluateOnNewDocument", source=CATCH_TERMINALS)
         await self.call("Network.enable")
-        await self.call("Page.navigate", url=url)
+        went = await self.call("Page.navigate", url=url)
+        if "errorText" in went:
+            raise RuntimeError(f"{url}: {went['errorText']}")
 
     async def close(self) -> None:
         """Close the tab, as its cross does."""
@@ -105,7 +114,7 @@ class Page:
         return str(answer["result"].get("value", ""))
 
     async def until(self, shows: Callable[[str], object]) -> str:
-        """Wait until the terminal shows something, and return it; raises `AssertionError` with the last screen."""
+        """Wait until the terminal shows something, and return it; raises `AssertionError` with what is there."""
         screen = ""
 
         async def look() -> str:
@@ -116,7 +125,11 @@ class Page:
         try:
             return await waiting.until(look, shows, pause=0.05)
         except TimeoutError:
-            raise AssertionError(f"after {waiting.SECONDS:.0f} s the page still shows:\n{screen}") from None
+            where = (await self.call("Runtime.evaluate", expression=READ_PAGE, returnByValue=True))["result"]
+            raise AssertionError(
+                f"after {waiting.SECONDS:.0f} s the page still shows:\n{screen}\n{where.get('value')}\n"
+                + "\n".join((*self.asked, *self._wrong))
+            ) from None
 
     async def until_it_says(self, *words: str) -> str:
         """Wait until all of these stand in the terminal."""
@@ -147,7 +160,7 @@ async def open_page(program: str, directory: Path) -> AsyncIterator[Page]:
             yield page
             listening.cancel()
     finally:
-        # Closing the last tab may have ended it.
+        # It may have ended by itself, as one that crashed has.
         if browser.returncode is None:
             browser.terminate()
         async with asyncio.timeout(waiting.SECONDS):
@@ -155,7 +168,11 @@ async def open_page(program: str, directory: Path) -> AsyncIterator[Page]:
 
 
 async def _tab(browser: asyncio.subprocess.Process, directory: Path) -> str:
-    """Return the address of the first tab's DevTools, once the browser is up."""
+    """Return the address of the DevTools of a new tab, once the browser is up.
+
+    The first tab would do as well, but the browser may still be on its way to the address that it was started with,
+    and take the tab back there.
+    """
     said = directory / "DevToolsActivePort"
     await waiting.until(lambda: (said.exists() and said.read_text().count("\n")) or browser.returncode is not None)
     if browser.returncode is not None:
@@ -163,10 +180,5 @@ async def _tab(browser: asyncio.subprocess.Process, directory: Path) -> str:
     port = said.read_text().split()[0]
     # It answers late while it starts on a busy machine; the caller ends the wait.
     async with httpx.AsyncClient(timeout=None) as http:
-
-        async def pages() -> list[str]:
-            tabs = (await http.get(f"http://127.0.0.1:{port}/json/list")).json()
-            return [str(tab["webSocketDebuggerUrl"]) for tab in tabs if tab["type"] == "page"]
-
-        [url, *_] = await waiting.until(pages)
-        return url
+        tab = (await http.put(f"http://127.0.0.1:{port}/json/new?about:blank")).json()
+        return str(tab["webSocketDebuggerUrl"])
