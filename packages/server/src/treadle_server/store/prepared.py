@@ -68,8 +68,8 @@ class Prepared:
             if not parameters[name]:
                 return ()
         values = compiled.values(parameters)
-        if isinstance(tx.connection, InlineConnection):
-            return tx.connection.fetch(compiled.text, values)
+        if tx.dialect == "sqlite":
+            return tx.inline.fetch(compiled.text, values)
         return await tx.direct.fetch(compiled.text, values, is_apart=self._is_apart)
 
     async def rows_beside(self, connection: Statements, **parameters: Any) -> Rows:

@@ -11,7 +11,6 @@ from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import count_deltas, lane_counts, lanes, past_outcomes
 from treadle_server.store.transaction.rows import insert_tuples
 
@@ -59,9 +58,9 @@ SELECT nextval('count_deltas_id'), v.* FROM unnest($1::bigint[], $2::text[], $3:
 
 async def apply_counts(tx: Tx, deltas: Mapping[CountKey, int]) -> None:
     """Add the deltas, which may be negative, to the counts; on PostgreSQL as rows that a service folds."""
-    if isinstance(tx.connection, InlineConnection):
+    if tx.dialect == "sqlite":
         added = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
-        tx.connection.run_together(_ADD, (), added)
+        tx.inline.run_together(_ADD, (), added)
         return
     if any(deltas.values()):
         # An upsert would make every writer wait for the same row; the deltas are folded by a service.

@@ -18,10 +18,8 @@ from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import STATUS, WHOLE
-from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import TO_TELL, flows, task_dependencies, task_specs, tasks
-from treadle_server.store.task_rows import select_tasks
+from treadle_server.store.task_rows import STATUS, WHOLE, select_tasks
 from treadle_server.store.transaction.rows import insert_tuples, update_tuples
 from treadle_server.store.transaction.targets import free_targets
 
@@ -141,11 +139,11 @@ async def waiters_of(tx: Tx, told: Sequence[tuple[int, int]], each: int) -> list
     """Return up to `each` of those that wait for each task, behind the last one that was told: (task, that one)."""
     if not told:
         return []
-    if isinstance(tx.connection, InlineConnection):
+    if tx.dialect == "sqlite":
         return [
             Waiter(needs, seq, bool(met))
             for needs, last in told
-            for seq, met in tx.connection.fetch(_SQLITE_WAITERS, (needs, last, each))
+            for seq, met in tx.inline.fetch(_SQLITE_WAITERS, (needs, last, each))
         ]
     seqs, lasts = zip(*told, strict=True)
     rows = await tx.direct.fetch(_PG_WAITERS, (list(seqs), list(lasts), each))

@@ -30,9 +30,8 @@ from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import NUMBER, is_among, rows_of
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import HEADS
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
-from treadle_server.store.task_rows import COLUMNS, WITH_SPECS, locked
+from treadle_server.store.task_rows import COLUMNS, HEADS, WITH_SPECS, locked
 from treadle_server.store.transaction.counts import all_counts
 from treadle_server.store.transaction.targets import with_free_targets
 

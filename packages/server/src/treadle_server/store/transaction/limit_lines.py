@@ -12,7 +12,6 @@ from treadle_server.domain.limits import BucketId, Line
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import IN_LINE, limit_lines, tasks
 from treadle_server.store.transaction.limit_rows import fetch
 from treadle_server.store.transaction.rows import insert_tuples
@@ -100,11 +99,11 @@ async def call_up(tx: Tx, lines: Collection[Line], most: int) -> tuple[dict[Line
     """
     found: dict[Line, list[Waiting]] = {line: [] for line in lines}
     others: dict[Line, Waiting] = {}
-    if isinstance(tx.connection, InlineConnection):
+    if tx.dialect == "sqlite":
         # Where no line waits at all, that is known sooner than of each of them.
-        if tx.connection.fetch("SELECT 1 FROM limit_lines LIMIT 1"):
-            tx.connection.run_together("DELETE FROM limit_lines WHERE (lane, limit_key) IN {rows}", (), list(lines))
-        for lane, key, *task in tx.connection.fetch_together(_FIRST, (most,), list(lines)):
+        if tx.inline.fetch("SELECT 1 FROM limit_lines LIMIT 1"):
+            tx.inline.run_together("DELETE FROM limit_lines WHERE (lane, limit_key) IN {rows}", (), list(lines))
+        for lane, key, *task in tx.inline.fetch_together(_FIRST, (most,), list(lines)):
             found[Line(lane, key)].append(Waiting(*task))
         return found, others
     statement = _PG_FIRST_OF_EXCLUSIVE if tx.is_exclusive else _PG_FIRST

@@ -18,7 +18,6 @@ from treadle_server.store.base import ClockWasSet, Overtaken, Tx
 from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.postgres.changes import Part
 from treadle_server.store.prepared import Prepared, Rows
-from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import holds, limit_lines, limit_tokens, limit_uses, limits, meta, tasks
 from treadle_server.store.transaction.postponed import postpone_beside
 from treadle_server.store.transaction.rows import insert_tuples, put_meta
@@ -32,8 +31,8 @@ _WAIT = "SELECT pg_advisory_xact_lock($1::bigint)"
 
 async def fetch(tx: Tx, sqlite: str, postgres: str, *values: Any) -> Rows:
     """Run the database's statement and return its rows; a list is bound as its array, or as JSON."""
-    if isinstance(tx.connection, InlineConnection):
-        return tx.connection.fetch(sqlite, [_said(value) for value in values])
+    if tx.dialect == "sqlite":
+        return tx.inline.fetch(sqlite, [_said(value) for value in values])
     return await tx.direct.fetch(postgres, values)
 
 
@@ -152,10 +151,10 @@ async def _limits_and_uses(
     """Return those of the limits that there are, and what is used of the buckets, as far as any is."""
     nums, buckets = {one.num for one in bucket_ids}, {one.bucket for one in bucket_ids}
     used: Iterable[Any] = ()
-    if isinstance(tx.connection, InlineConnection):
-        known = [limit_of(row) for row in tx.connection.fetch_together(_OF_NUMS, (), [(num,) for num in nums])]
+    if tx.dialect == "sqlite":
+        known = [limit_of(row) for row in tx.inline.fetch_together(_OF_NUMS, (), [(num,) for num in nums])]
         if any(limit.concurrency is not None for limit in known):
-            used = tx.connection.fetch_together(_USED, (), [(bucket,) for bucket in buckets])
+            used = tx.inline.fetch_together(_USED, (), [(bucket,) for bucket in buckets])
     else:
         rows = await fetch(tx, "", _PG_LIMITS_AND_USES, sorted(nums), list(buckets)) if nums else ()
         known = [limit_of(row[:-2]) for row in rows]
@@ -254,8 +253,8 @@ async def insert_uses(tx: Tx, rows: Sequence[tuple[int, int, int, int, int]]) ->
     """
     if not rows:
         return
-    if isinstance(tx.connection, InlineConnection):
-        tx.connection.run_together(_USE.format("SELECT * FROM {rows}"), (), rows)
+    if tx.dialect == "sqlite":
+        tx.inline.run_together(_USE.format("SELECT * FROM {rows}"), (), rows)
         return
     arrays = "SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::bigint[], $5::int[])"
     columns = [list(column) for column in zip(*rows, strict=True)]

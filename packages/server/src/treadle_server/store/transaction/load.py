@@ -19,9 +19,8 @@ from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import TEXT, BoundList, is_among, is_same
 from treadle_server.store.past_runs import past_runs
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import REASON, STATUS, WHOLE
 from treadle_server.store.tables import holds, jobs, lanes, schedules, status_in, tasks, worker_jobs, workers
-from treadle_server.store.task_rows import locked, select_tasks
+from treadle_server.store.task_rows import REASON, STATUS, WHOLE, locked, select_tasks
 from treadle_server.store.transaction import limits
 from treadle_server.store.transaction.lock_order import holders_of
 from treadle_server.store.transaction.targets import with_free_targets

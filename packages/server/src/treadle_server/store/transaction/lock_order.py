@@ -23,7 +23,6 @@ from treadle.wire.status import LEASED
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among, is_same
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import holds, status_in, tasks
 
 _c = tasks.c
@@ -94,8 +93,8 @@ async def holders_of(tx: Tx, keys: Collection[tuple[int, str]]) -> list[TaskId]:
     """
     if not keys:
         return []
-    if isinstance(tx.connection, InlineConnection):
-        return [TaskId(id_) for (id_,) in tx.connection.fetch_together(_HOLDERS, (), sorted(keys))]
+    if tx.dialect == "sqlite":
+        return [TaskId(id_) for (id_,) in tx.inline.fetch_together(_HOLDERS, (), sorted(keys))]
     columns = [list(column) for column in zip(*sorted(keys), strict=True)]
     found = await tx.direct.fetch(_PG_HOLDERS, columns)
     return [TaskId(str(id_)) for (id_,) in found]

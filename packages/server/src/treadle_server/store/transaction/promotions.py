@@ -18,9 +18,8 @@ from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
 from treadle_server.store.postgres.changes import Change, Part
 from treadle_server.store.prepared import Prepared, Rows
-from treadle_server.store.sqlite.rows import WHOLE
 from treadle_server.store.tables import status_in, tasks
-from treadle_server.store.task_rows import locked, select_tasks
+from treadle_server.store.task_rows import WHOLE, locked, select_tasks
 from treadle_server.store.transaction.postponed import NO_COUNTS, Counts, change_inline, part_of, postpone
 from treadle_server.store.transaction.targets import keeps_waiting, with_free_targets
 

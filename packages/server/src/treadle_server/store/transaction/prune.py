@@ -18,8 +18,6 @@ from treadle_server.store.arrivals import first_since
 from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.bound_lists import is_among
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import STATUS
-from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import (
     artifacts,
     holds,
@@ -30,6 +28,7 @@ from treadle_server.store.tables import (
     tasks,
     webhook_deliveries,
 )
+from treadle_server.store.task_rows import STATUS
 from treadle_server.store.transaction.artifacts import locations_of_tasks
 from treadle_server.store.transaction.dependencies import delete_empty_flows
 from treadle_server.store.transaction.lock_order import free_tasks
@@ -245,8 +244,8 @@ _DELETE_LINES = delete(task_logs).where(_l.task_seq == bindparam("of"), tuple_(_
 
 
 async def _delete(tx: Tx, seqs: list[int]) -> None:
-    if isinstance(tx.connection, InlineConnection):
-        gone = tx.connection.run_many(_DELETE, [(seq,) for seq in seqs])
+    if tx.dialect == "sqlite":
+        gone = tx.inline.run_many(_DELETE, [(seq,) for seq in seqs])
     else:
         gone = await tx.direct.change(_PG_DELETE, (seqs,))
     if gone != len(seqs):
@@ -267,8 +266,8 @@ INSERT INTO meta (key, value) VALUES ('task_seq', ?)
 
 async def _remember_greatest(tx: Tx, seq: int) -> None:
     """SQLite: keep the number of the newest task when that goes, so that no other task ever gets it."""
-    if not isinstance(tx.connection, InlineConnection) or not seq:
+    if tx.dialect != "sqlite" or not seq:
         return
-    [(greatest,)] = tx.connection.fetch("SELECT max(seq) FROM tasks")
+    [(greatest,)] = tx.inline.fetch("SELECT max(seq) FROM tasks")
     if greatest == seq:
-        tx.connection.run_many(_REMEMBER, [(str(seq),)])
+        tx.inline.run_many(_REMEMBER, [(str(seq),)])

@@ -10,7 +10,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import LEASED
 from treadle_server.store.base import Tx
-from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import status_in, tasks
 from treadle_server.store.tables.base import IS_LEASED
 from treadle_server.store.types import micros
@@ -52,7 +51,7 @@ async def restamp(tx: Tx, seqs: Collection[int], *, now: datetime, jump: timedel
     jumped; nothing stays claimed or started in what is the future for a clock that was set back.
     """
     jump = max(jump, timedelta(0))
-    if isinstance(tx.connection, InlineConnection):
+    if tx.dialect == "sqlite":
         given = {"now": micros(now), "jump": jump // timedelta.resolution, "seqs": json.dumps(list(seqs))}
-        return tx.connection.run_many(_SQLITE, [given])
+        return tx.inline.run_many(_SQLITE, [given])
     return await tx.direct.change(_POSTGRES, [now, jump, list(seqs)])

@@ -18,7 +18,7 @@ from treadle_server.domain.steps import MESSAGE_FIELDS, STEP_FIELDS, Message, St
 from treadle_server.domain.tasks import RUN_FIELDS, Hold, Run
 from treadle_server.store import tables
 from treadle_server.store.base import Tx
-from treadle_server.store.sqlite.writer import MOST_TEXTS, InlineConnection
+from treadle_server.store.sqlite.writer import MOST_TEXTS
 from treadle_server.store.types import micros
 
 _SQLITE: Dialect = sqlite.dialect()
@@ -87,9 +87,9 @@ async def insert_tuples(
     values = list(rows)
     if not values:
         return
-    if isinstance(tx.connection, InlineConnection):
+    if tx.dialect == "sqlite":
         kept = [[micros(value) if isinstance(value, datetime) else value for value in row] for row in values]
-        tx.connection.run_many(_sqlite_insert(table, tuple(names), more), kept)
+        tx.inline.run_many(_sqlite_insert(table, tuple(names), more), kept)
     else:
         columns = [list(column) for column in zip(*values, strict=True)]
         await tx.direct.change(_pg_insert(table, tuple(names), more), columns)
