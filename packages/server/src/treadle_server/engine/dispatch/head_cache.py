@@ -231,6 +231,9 @@ class HeadCache:
         The next batch is applied meanwhile: it takes tasks from the front, and puts none in before this is over. For
         PostgreSQL's exclusive writer alone, when no batch before this one is being written. What could not be read is
         read when it is claimed, and who claims is told why it can't be. Where nothing reads `beside` the batch, all is.
+
+        With 100,000 pending the first 3,000 of a queue start at 10,700 to 11,800 tasks/s, and without it at 7,600 to
+        10,300, in turn three times each. A drain from its start on is as fast without, for 4 % less processor time.
         """
         short = self._short()
         if short and beside is not None and beside.is_exclusive:

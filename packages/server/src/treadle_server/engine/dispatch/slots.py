@@ -33,7 +33,11 @@ RECKONED = 0.05
 """Seconds over which a worker's pace is measured."""
 
 FIRST_RECKONED = 0.005
-"""Seconds over which it is measured when nothing is known of it yet, and enough has ended."""
+"""Seconds over which it is measured when nothing is known of it yet, and enough has ended.
+
+With 100,000 pending in 100 queues the first 3,000 started at 8,800 to 10,300 tasks/s on either database; with
+`RECKONED` at 5,700 to 8,500, in turn three times each.
+"""
 
 ENOUGH = 16
 """The weight that must have ended before the first measure is believed so soon: at least this, and its concurrency."""
