@@ -8,7 +8,7 @@ import pytest
 from tests.engine.conftest import ADMIN
 from treadle.wire.ids import WorkerId
 from treadle_server.engine.command_queue import GATHER_TURNS, MOST_WAITING, QUIET_TURNS, CommandQueue
-from treadle_server.engine.commands import FindWorker
+from treadle_server.engine.commands import Each, FindWorker
 
 pytestmark = pytest.mark.anyio
 
@@ -56,3 +56,15 @@ async def test_a_stream_that_does_not_end_is_waited_for_some_turns_only() -> Non
 
 async def test_a_batch_that_is_full_waits_for_nothing() -> None:
     assert await gathered(range(100), most_rows=1) == (1, 0)
+
+
+async def test_a_batch_has_no_more_rows_than_it_may_and_a_command_that_has_more_is_one_by_itself() -> None:
+    queue = CommandQueue(4, MOST_WAITING)
+    for rows in (1, 2, 1, 1, 3, 2, 9, 1):
+        queue.add(Each([command()] * rows))
+
+    batches = []
+    while queue:
+        batches.append([pending.rows for pending in queue.take()])
+
+    assert batches == [[1, 2, 1], [1, 3], [2], [9], [1]]
