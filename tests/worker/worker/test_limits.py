@@ -52,8 +52,29 @@ async def test_a_worker_warns_of_a_limit_that_allows_something_else_and_leaves_i
     assert (await client.limit("openai")).concurrency == 7
     [said] = [record.getMessage() for record in caplog.records if "openai" in record.getMessage()]
     assert said == (
-        "the limit openai of @global allows 7 at once and on_full: reject, and @global:tasks:ask says 2 at once and"
+        "the limit openai of @global allows 7 at once, and @global:tasks:ask says 2 at once and"
         " 1000 in 1 s, 1000 together: the first counts; `treadle limits set` changes it"
+    )
+
+
+@task(limits=[Limit("plain", concurrency=2), Limit("patient", concurrency=2, on_full="wait")])
+async def hold_on() -> None: ...
+
+
+async def test_a_worker_warns_of_what_a_full_limit_does_only_where_its_code_says_something_of_it(
+    client: Client, working: Working, caplog: pytest.LogCaptureFixture
+) -> None:
+    await client.set_limit("plain", concurrency=2, on_full="newest")
+    await client.set_limit("patient", concurrency=2, on_full="newest")
+
+    with caplog.at_level(logging.WARNING, "treadle.worker"):
+        async with working(hold_on):
+            await until(lambda: "patient" in caplog.text, pause=0)
+
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said == (
+        "the limit patient of @global allows 2 at once and on_full: newest, and @global:tasks:hold_on says 2 at once"
+        " and on_full: wait: the first counts; `treadle limits set` changes it"
     )
 
 

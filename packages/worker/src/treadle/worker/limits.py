@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("treadle.worker")
 
-_Caps: TypeAlias = tuple[int | None, tuple[int, float, int] | None, str]
-"""What a limit allows: its concurrency, its rate as count, seconds and burst, and what it does when it is full."""
+_Caps: TypeAlias = tuple[int | None, tuple[int, float, int] | None, str | None]
+"""What a limit allows: its concurrency, its rate as count, seconds and burst, and, where the code says it of its own,
+what it does when it is full."""
 
 
 async def warn_of_others(
@@ -37,28 +38,28 @@ async def _compare(
     except TreadleError as error:
         log.info("the limit %s can't be compared with what %s says: %s", limit.name, task.full_name, error)
         return
-    if (allowed := _allowed(known)) != (wanted := _wanted(limit)):
+    if (allowed := _allowed(known, limit)) != (wanted := _wanted(limit)):
         log.warning(
             "the limit %s of %s allows %s, and %s says %s: the first counts; `treadle limits set` changes it",
             limit.name, task.job.room, _words(*allowed), task.full_name, _words(*wanted),
         )  # fmt: skip
 
 
-def _allowed(known: LimitItem) -> _Caps:
+def _allowed(known: LimitItem, limit: "Limit") -> _Caps:
     rate = None if known.rate is None else (known.rate.count, known.rate.seconds, known.rate.burst)
-    return known.concurrency, rate, known.on_full
+    return known.concurrency, rate, known.on_full if limit.on_full else None
 
 
 def _wanted(limit: "Limit") -> _Caps:
     rate = None if limit.rate is None else (limit.rate[0], float(limit.rate[1]), limit.burst or limit.rate[0])
-    return limit.concurrency, rate, limit.on_full or "wait"
+    return limit.concurrency, rate, limit.on_full
 
 
-def _words(concurrency: int | None, rate: tuple[int, float, int] | None, on_full: str) -> str:
+def _words(concurrency: int | None, rate: tuple[int, float, int] | None, on_full: str | None) -> str:
     parts = [] if concurrency is None else [f"{concurrency} at once"]
     if rate is not None:
         count, seconds, burst = rate
         parts.append(f"{count} in {in_seconds(seconds)}, {burst} together")
-    if on_full != "wait":
+    if on_full is not None:
         parts.append(f"on_full: {on_full}")
     return " and ".join(parts)
