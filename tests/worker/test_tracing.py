@@ -235,6 +235,17 @@ async def test_the_same_submit_in_another_trace_is_the_same_task(client: Client,
         await client.call("submit", odd)
 
 
+@pytest.mark.parametrize("parent", [f"00-{'0' * 32}-{'1' * 16}-01", f"00-{'1' * 32}-{'0' * 16}-01"])
+async def test_a_trace_or_a_span_of_zeros_alone_is_none(client: Client, parent: str) -> None:
+    await client.register(jobs.small)
+    sent = {"id": "01a1fca0-0000-7000-8000-00000000aaab", "job": "@global:tasks:small", "payload": {"n": 1}}
+
+    of_it = {"traceparent": parent, "tracestate": "a=b", "baggage": "c=d"}
+    [item] = (await client.call("submit", {"room": "@global", "tasks": [{**sent, **of_it}]}))["tasks"]
+
+    assert item["trace_id"] is None
+
+
 async def test_a_program_that_does_not_trace_loads_nothing(server: Served) -> None:
     script = f"""
 import asyncio, sys

@@ -49,6 +49,9 @@ _OPTIONS = frozenset(OF_JOB)
 _TRACE = frozenset({"traceparent", "tracestate", "baggage"})
 """Of a submit that is sent again another trace may be told: it is the same task."""
 
+_OF_NOTHING = (f"-{0:032}-", f"-{0:016}-")
+"""A trace and a span that are all zeros: W3C has everybody ignore a context with one of them."""
+
 
 async def submit(
     ctx: OperationContext, principal: Principal, room: str, wanted: Sequence[tuple[str, TaskSubmit | PlainTask]]
@@ -313,8 +316,8 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
 
 
 def _trace(wanted: TaskSubmit) -> str | None:
-    """Return the context of the submit's trace as one text."""
-    if wanted.traceparent is None:
+    """Return the context of the submit's trace as one text; None without one, and of one that names nothing."""
+    if wanted.traceparent is None or any(zeros in wanted.traceparent for zeros in _OF_NOTHING):
         return None
     state = _leading(wanted.tracestate, MOST_TRACE_STATE)
     baggage = _leading(wanted.baggage, MOST_BAGGAGE)
