@@ -157,6 +157,42 @@ def test_a_checkpoint_is_stored_before_the_code_goes_on_inline_too(
     assert (ended.error, ended.result, ended.checkpoint) == (None, [["first"], "checkpoint"], ["first"])
 
 
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_result_that_the_server_does_not_take_fails_its_run_inline_and_the_others_go_on(
+    treadle_server: Any, encrypted: bool
+) -> None:
+    @task(encrypted=encrypted)
+    def page(ctx: Context, size: int) -> str:
+        ctx.log("here")
+        return "x" * size
+
+    where = {"url": treadle_server.url, "token": treadle_server.token, "codec": FernetCodec([new_key()])}
+    with SyncClient(**where) as client, InlineWorker([page], **where) as worker:
+        client.submit_many([page.bind(20_000_000), page.bind(3)])
+        large, small = worker.run_all()
+
+        assert (large.status, large.reason, small.result) == ("failed", "internal-error", "xxx")
+        assert large.error is not None
+        assert large.error.startswith("result: the server refused it: ")
+        assert [line.message for line in client.logs(large.id)] == ["here"]
+
+
+def test_lines_that_are_too_large_together_are_told_inline_in_parts(
+    treadle_client: SyncClient, treadle_worker: Any
+) -> None:
+    @task
+    def tells(ctx: Context) -> int:
+        for number in range(400):
+            ctx.log(f"{number} {'x' * 60_000}")
+        return 3
+
+    treadle_client.submit(tells.bind())
+
+    [ended] = treadle_worker(tells).run_all()
+
+    assert (ended.error, ended.result) == (None, 3)
+
+
 def test_code_that_says_more_than_one_request_may_have_runs_inline_too(
     treadle_client: SyncClient, treadle_worker: Any
 ) -> None:

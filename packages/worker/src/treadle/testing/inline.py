@@ -12,7 +12,7 @@ from treadle.encryption.codec import Codec
 from treadle.encryption.fields import opened_claim, opened_task, sealed_report
 from treadle.encryption.keys import codec_of
 from treadle.encryption.sealer import Sealer
-from treadle.errors import InvalidArguments, WouldBlock
+from treadle.errors import InvalidArguments, PayloadTooLarge, ValidationFailed, WouldBlock
 from treadle.loops import has_loop
 from treadle.settings import Settings, split_urls
 from treadle.tasks import endings
@@ -32,6 +32,7 @@ from treadle.wire.runs import Level
 from treadle.wire.tasks import TaskItem
 from treadle.worker.link import HttpLink
 from treadle.worker.middleware import Middleware, chained, checked
+from treadle.worker.reports import ENDS, is_untaken, refused
 from treadle.worker.results import with_results
 from treadle.worker.sealing import opened_results
 from treadle.worker.uploads import Uploader
@@ -122,8 +123,7 @@ class InlineWorker:
         port = _InlinePort(claim, partial(self._upload, claim), partial(self._of_steps, claim))
         ending = self._ending(self._tasks[claim["job_name"]], claim, port)
         said = [{**ref, "kind": "started"}, *({**ref, **report} for report in port.reports), {**ref, **ending}]
-        sealed = (sealed_report(self._sealer, report) if is_encrypted else report for report in said)
-        return self._run(self._told(link, claim["id"], [report for report in sealed if report is not None]))
+        return self._run(self._told(link, claim, said))
 
     def _ending(self, task: Task[..., Any], claim: dict[str, Any], port: "_InlinePort") -> Ending:
         """Run the code of a claimed task, within the middleware, and return its ending.
@@ -153,12 +153,28 @@ class InlineWorker:
             ending = endings.raised(legible(error), task.verdicts)
         return ending if port.usage is None else ending | {"usage": port.usage}
 
-    async def _told(self, link: HttpLink, task_id: str, reports: list[dict[str, Any]]) -> TaskItem:
+    async def _told(self, link: HttpLink, claim: dict[str, Any], said: list[dict[str, Any]]) -> TaskItem:
         assert self._http is not None
-        for first in range(0, len(reports), MOST_REPORTS):
-            await link.reports(reports[first : first + MOST_REPORTS])
-        end = await self._http.request("GET", f"/v1/tasks/{task_id}")
+        for first in range(0, len(said), MOST_REPORTS):
+            await self._tell(link, claim, said[first : first + MOST_REPORTS])
+        end = await self._http.request("GET", f"/v1/tasks/{claim['id']}")
         return TaskItem.model_validate(opened_task(self._sealer, end))
+
+    async def _tell(self, link: HttpLink, claim: dict[str, Any], said: list[dict[str, Any]]) -> None:
+        """Tell what was said; of what is too much together each half, and for an end that is not taken another one."""
+        sealed = [sealed_report(self._sealer, report) for report in said] if claim.get("encrypted") else said
+        try:
+            answers = await link.reports([report for report in sealed if report is not None])
+        except (PayloadTooLarge, ValidationFailed) as error:
+            if half := len(said) // 2:
+                await self._tell(link, claim, said[:half])
+                await self._tell(link, claim, said[half:])
+                return
+            answers = [refused(said[0], error)]
+        if said[-1]["kind"] in ENDS and is_untaken(said[-1], answers[-1]):
+            ref = {name: said[-1][name] for name in ("task_id", "run_id")}
+            instead = endings.refused(said[-1]["kind"], answers[-1].get("detail"))
+            await self._tell(link, claim, [{**ref, **instead}])
 
     def _of_steps(self, claim: dict[str, Any], method: str, *args: Any) -> Any:
         """Keep or ask in a loop of its own, as `_upload` does: what is kept is, before the code goes on."""

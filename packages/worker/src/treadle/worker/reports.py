@@ -254,7 +254,7 @@ class Reporter:
             if len(batch) == 1 and isinstance(error, PayloadTooLarge):
                 batch[:] = _halves(batch[0])
             if len(batch) == 1:
-                self._pass_on(batch, [_refused(batch[0].report, error)])
+                self._pass_on(batch, [refused(batch[0].report, error)])
                 return
             while batch:
                 first = batch[:1]
@@ -355,7 +355,8 @@ def _resolve(future: "asyncio.Future[None]", answer: Answer) -> None:
     future.set_exception(error_for(problem))
 
 
-def _refused(report: ReportData, error: TreadleError) -> Answer:
+def refused(report: ReportData, error: TreadleError) -> Answer:
+    """Return the answer to a report whose request was refused for it."""
     status, name, detail = 422, "validation-error", str(error)
     if isinstance(error, ProblemError):
         # Without the title, which the type has, and who is told of it says before.
