@@ -109,7 +109,7 @@ def _identity(value: object) -> str:
 def read_json(text: str) -> Any:
     """Return what a text is as JSON. Raises `ValueError`, which says where it is none."""
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_once)
     except json.JSONDecodeError as error:
         raise ValueError(f"line {error.lineno}, column {error.colno}: {error.msg.lower()}") from None
     except RecursionError:
@@ -172,6 +172,15 @@ def _json(value: object) -> str:
 def printable(text: str) -> str:
     """Return JSON with what a terminal would obey spelt out; within strings it is read as the same."""
     return _NOT_ASCII.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the name {clean(name)!r} stands twice in one object: leave one of them")
+        found[name] = value
+    return found
 
 
 def _no_constant(name: str) -> NoReturn:
