@@ -65,6 +65,18 @@ async def test_a_name_with_a_slash_is_told_why_no_route_has_it(root: httpx.Async
     assert "holds no" not in (await root.get("/v1/nowhere")).json()["detail"]
 
 
+@pytest.mark.parametrize("before", ["/v1", "/treadle"])
+async def test_what_stands_before_a_route_is_named_with_where_it_may_come_from(root: httpx.AsyncClient, before: str):
+    answer = await root.get(f"{before}/v1/rooms/v1/tasks")
+
+    assert problem(answer) == "not-found"
+    assert answer.json()["detail"] == (
+        f"there is no route {before}/v1/rooms/v1/tasks: routes begin with /v1, and {before} stands before it, from a"
+        " proxy or the server's address (TREADLE_URL)"
+    )
+    assert "stands before" not in (await root.get("/v1/rooms/v1/nowhere")).json()["detail"]
+
+
 async def test_a_probe_may_be_asked_with_any_parameter(root: httpx.AsyncClient):
     assert (await root.get("/healthz?from=balancer")).status_code == 200
 

@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 
@@ -28,6 +29,9 @@ MEDIA_TYPE = "application/problem+json"
 SESSION = "/v1/session"
 """Where sessions are opened."""
 
+_BEFORE = re.compile(r"(/v1|(?!/v1/).+?)/v1/")
+"""What stands before a route, in the path of a request that was sent to an address with a path of its own."""
+
 
 def problem_response(
     error: TreadleError, request: HTTPConnection, headers: Mapping[str, str] | None = None
@@ -53,14 +57,18 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
         allowed = headers.get("Allow", "")
         refused = MethodNotAllowed(f"{request.method} is not a method of {request.url.path}; use {allowed}")
     elif error.status_code == HTTPStatus.NOT_FOUND:
-        # What a path is parted by may stand in no name of it, not percent-encoded either.
-        parts = b"%2f" in request.scope.get("raw_path", b"").lower()
-        refused = NoSuchRoute(
-            f"there is no route {request.url.path}" + (": a name in a path holds no '/'" if parts else "")
-        )
+        refused = NoSuchRoute(f"there is no route {request.url.path}{_why_no_route(request)}")
     else:
         refused = ValidationFailed(error.detail)
     return problem_response(refused, request, headers)
+
+
+def _why_no_route(request: Request) -> str:
+    if (found := _BEFORE.match(request.url.path)) is not None:
+        whence = "from a proxy or the server's address (TREADLE_URL)"
+        return f": routes begin with /v1, and {found[1]} stands before it, {whence}"
+    # What a path is parted by may stand in no name of it, not percent-encoded either.
+    return ": a name in a path holds no '/'" if b"%2f" in request.scope.get("raw_path", b"").lower() else ""
 
 
 async def on_refused_upgrade(socket: HTTPConnection, error: Exception) -> None:
