@@ -6,7 +6,7 @@ import pytest
 
 from tests.domain.made import new_task
 from treadle.wire.ids import JobId, TaskId, WorkerId
-from treadle_server.access.checks import check_schema, controls, is_own, visibility_of
+from treadle_server.access.checks import check_control, check_schema, controls, is_own, needs_scope, visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.errors import Forbidden
@@ -27,6 +27,25 @@ def test_g10_a_credential_is_not_its_user_whatever_scopes_its_task_carries(run, 
 
     assert is_own(alice, worker) is expected
     assert controls(alice, new_task(submitter="alice")) is expected
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (None, "the token lacks the scope {}"),
+        ((TaskId("t"), 0), "the run's credential lacks the scope {}: submit the task with it among its scopes"),
+    ],
+)
+def test_who_lacks_a_scope_is_told_of_what_it_was_asked_with(run, said: str) -> None:
+    asker = Principal("alice", scopes=frozenset({"queue:read:lab"}), run=run)
+
+    with pytest.raises(Forbidden) as refused:
+        needs_scope(asker, "queue:create-task:lab/x")
+    with pytest.raises(Forbidden) as refused_control:
+        check_control(asker, new_task(room="lab", submitter="bob"))
+
+    assert refused.value.detail == said.format("queue:create-task:lab/x")
+    assert refused_control.value.detail == said.format("queue:control-task:lab")
 
 
 def test_a_schema_of_nobody_that_is_known_is_replaced_by_superusers_and_controllers_alone() -> None:

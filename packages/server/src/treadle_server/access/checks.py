@@ -20,7 +20,14 @@ from treadle_server.errors import Forbidden, ScheduleNotFound, TaskNotFound, no_
 def needs_scope(principal: Principal, scope: str) -> None:
     """Raise `Forbidden`, naming the scope, unless the asker holds it, or one that reaches further."""
     if not principal.may(scope):
-        raise Forbidden(f"the token lacks the scope {scope[:400]}")
+        raise _lacking(principal, scope)
+
+
+def _lacking(principal: Principal, scope: str) -> Forbidden:
+    """Return the refusal of who has not the scope; a run's credential has those that its task was submitted with."""
+    if principal.run is None:
+        return Forbidden(f"the token lacks the scope {scope[:400]}")
+    return Forbidden(f"the run's credential lacks the scope {scope[:400]}: submit the task with it among its scopes")
 
 
 def visibility_of(principal: Principal) -> Visibility | None:
@@ -73,10 +80,12 @@ def check_register(principal: Principal, room: str) -> None:
     """Raise `Forbidden` unless the asker may register jobs in the room, and so serve them."""
     if room == INTERNAL and not principal.superuser:
         raise Forbidden(f"only a superuser registers jobs in {room}; use a room of your own")
-    if not principal.may(rights.REGISTER + room):
-        whose = "only a superuser registers and serves jobs there; use a room of your own, or ask for"
-        why = f"{room} is shared: {whose}" if room in SHARED_ROOMS else "the token lacks"
-        raise Forbidden(f"{why} the scope {rights.REGISTER}{room}")
+    if room in SHARED_ROOMS and not principal.may(rights.REGISTER + room):
+        raise Forbidden(
+            f"{room} is shared: only a superuser registers and serves jobs there; use a room of your own, or ask for"
+            f" the scope {rights.REGISTER}{room}"
+        )
+    needs_scope(principal, rights.REGISTER + room)
 
 
 def check_queue(principal: Principal, job: Job, room: str) -> None:
@@ -95,7 +104,7 @@ def check_queue(principal: Principal, job: Job, room: str) -> None:
         raise Forbidden(
             f"only a superuser, or who holds the scope {rights.CONTROL}{job.room}, pauses queues of {job.room}"
         )
-    raise Forbidden(f"the token lacks the scope {rights.CONTROL}{job.room}")
+    raise _lacking(principal, rights.CONTROL + job.room)
 
 
 def check_schema(principal: Principal, job: Job) -> None:
@@ -199,7 +208,7 @@ def check_control(principal: Principal, task: Task) -> None:
         raise unseen(task.id)
     if principal.scopes is None:
         raise Forbidden(f"task {task.id} was submitted by another user; only they or a superuser may steer it")
-    raise Forbidden(f"the token lacks the scope {rights.CONTROL}{task.room}")
+    raise _lacking(principal, rights.CONTROL + task.room)
 
 
 def check_send(principal: Principal, task: Task) -> None:
@@ -274,7 +283,7 @@ def check_own(principal: Principal, worker: Worker) -> None:
     if is_own(principal, worker):
         return
     if principal.user == worker.owner and principal.run is None:
-        raise Forbidden(f"the token lacks the scope {rights.worker_id(worker.group, worker.name)}")
+        raise _lacking(principal, rights.worker_id(worker.group, worker.name))
     raise Forbidden(f"worker {worker.id} belongs to another user")
 
 
