@@ -1,5 +1,6 @@
 """The server that tests start in their own process: its database is made once, and each has its own."""
 
+import socket
 from pathlib import Path
 
 import httpx
@@ -41,3 +42,25 @@ async def test_a_directory_is_served_again_with_what_was_kept_there(tmp_path: Pa
 
     async with serve(data_dir=tmp_path) as served:
         assert await jobs_of(served) == 1
+
+
+async def test_the_environment_of_another_server_does_not_say_where_this_one_is_reached_and_keeps_artifacts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        of_others = [
+            *[("HOST", "203.0.113.7"), ("PORT", port), ("METRICS_PORT", port), ("PUBLIC_URL", "https://tasks.invalid")],
+            *[("DATABASE_URL", "postgresql://nowhere.invalid"), ("DATABASE_DIRECT_URL", "postgresql://other.invalid")],
+            *[("TLS_CERT", "/nowhere"), ("TLS_KEY", "/nowhere"), ("ARTIFACTS", "s3://elsewhere")],
+        ]
+        for name, value in of_others:
+            monkeypatch.setenv(f"TREADLE_{name}", value)
+        monkeypatch.setenv("TREADLE_ALLOWED_CATEGORIES", "mine")
+
+        async with serve() as served:
+            assert await jobs_of(served) == 0
+
+    assert served.url.startswith("http://127.0.0.1:")
+    assert served.settings.artifacts == served.settings.public_url == served.settings.database_direct_url == ""
+    assert served.settings.allowed_categories == ("mine",)

@@ -30,6 +30,18 @@ from treadle_server.serving.server import Server, listen, url_of
 from treadle_server.settings import Settings, sqlite_url
 from treadle_server.store.store import SqlStore
 
+_OF_ITS_OWN: dict[str, Any] = {
+    "host": "127.0.0.1",
+    "port": 0,
+    "metrics_port": None,
+    "public_url": "",
+    "tls_cert": None,
+    "tls_key": None,
+    "database_direct_url": "",
+    "artifacts": "",
+}
+"""Where it is reached and what it keeps, whatever the environment says of the server that others use."""
+
 _empty: list[bytes] = []
 """A database without a row, once one was made in this process: making it takes 110 ms, and the rest of a start 45."""
 
@@ -123,8 +135,9 @@ async def serve(
 
     `internal` runs the tasks of `@internal` jobs: a `treadle.internal.InternalRegistry`.
 
-    Without `database_url` tasks are kept in SQLite in a temporary directory, which is removed at the end. The
-    environment's `TREADLE_*` count for what is not given here.
+    Without `database_url` tasks are kept in SQLite in a temporary directory, which is removed at the end, and without
+    `artifacts` these are kept there too. The environment's `TREADLE_*` count for what is not given here, but for those
+    that say where a server is reached and what it keeps.
     """
     with contextlib.ExitStack() as stack:
         if "data_dir" not in settings:
@@ -135,7 +148,7 @@ async def serve(
                 await _make_empty()
             _put_empty(database)
             database_url = sqlite_url(database)
-        chosen = Settings(**{"host": "127.0.0.1", "port": 0, "database_url": database_url, **settings})
+        chosen = Settings(**{**_OF_ITS_OWN, "database_url": database_url, **settings})
         app = create_app(chosen, clock=clock, internal=internal)
         listener = stack.enter_context(contextlib.closing(listen(chosen.host, chosen.port)))
         server = Server(app, chosen)
