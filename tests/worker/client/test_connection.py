@@ -1,6 +1,7 @@
 """A client's connection: what it asks again while the server has no database, and for how long."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -132,6 +133,21 @@ async def test_a_token_that_can_not_be_had_for_a_moment_closes_no_client(treadle
         with pytest.raises(errors.ConnectionFailed, match=r"no token to show: .* OSError: the vault is down"):
             await client.handle(handle.id).result(30)
         assert client.is_open
+
+
+async def test_a_request_fails_at_once_while_no_server_has_answered_yet_and_the_next_one_finds_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    async with asyncio.timeout(60), Client(f"http://127.0.0.1:{port}", "none", patience=3600) as client:
+        for _ in range(2):
+            with pytest.raises(errors.ConnectionFailed, match="no server answers"):
+                await client.submit(double.bind(1))
+            with pytest.raises(errors.ConnectionFailed, match="no server answers"):
+                await client.jobs()
+
+        async with serve(port=port, auth="none"):
+            assert (await client.submit(double.bind(1))).submitted is not None
+            assert (await client.jobs()).total == 1
 
 
 async def test_a_token_from_a_function_that_is_not_async_is_refused_at_once() -> None:

@@ -51,20 +51,20 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     """Submits, awaits and steers tasks; open in an `async with` block, or from `open` to `close`.
 
     `url` and `token` default to `TREADLE_URL` and `TREADLE_TOKEN`, then to a local server's; the token that such a
-    server wrote is shown to loopback addresses alone (`treadle.transport.bearer`). `room` is the room that
-    tasks are submitted from; left out, it is each task's own. With `register_missing=False` a job that is missing is no
-    longer registered by a submit. A `token` may be a coroutine function that gives the one
-    to show at the moment; then all goes over plain HTTP. A broken connection is mended for `patience` seconds
-    before requests fail, and a server without its database is asked again for as long. The socket is opened by the
-    first request that wants it; where none can be opened, plain HTTP does the same. `codec` has the keys of encrypted
-    tasks; left out, they are those of `TREADLE_ENCRYPTION_KEYS`, if there are any.
+    server wrote is shown to loopback addresses alone (`treadle.transport.bearer`). `room` is the room that tasks are
+    submitted from; left out, it is each task's own. With `register_missing=False` a job that is missing is no longer
+    registered by a submit. A `token` may be a coroutine function that gives the one to show at the moment; then all
+    goes over plain HTTP. A broken connection is mended for `patience` seconds before requests fail, and a server
+    without its database is asked again for as long. The socket is opened by the first request that wants it; where none
+    can be opened, plain HTTP does the same. `codec` has the keys of encrypted tasks; left out, they are those of
+    `TREADLE_ENCRYPTION_KEYS`, if there are any.
 
     While it is open, `task.submit(…)` finds it as `current_client` says; with `default=False` only from inside its own
     `async with` blocks. It may be used from other threads' event loops too, opened again after it was closed, and its
     blocks may be nested. Before and after, and in a process forked meanwhile, requests raise `NoClient`; while it is
-    open, `ConnectionFailed` when for `patience` seconds no server was reached or no token given, and the `ProblemError`
-    of a server that refuses. What is no UUID is no task's id, and is told by `TaskNotFound` before anything is sent.
-    What is no URL, token, room or key raises `InvalidSetting`, and a patience that is none `ValueError`.
+    open, `ConnectionFailed` when for `patience` seconds no server was reached or no token given, at once where none has
+    answered yet, and the `ProblemError` of a server that refuses. What is no task's id is told by `TaskNotFound` before
+    anything is sent. What is no URL, token, room or key raises `InvalidSetting`, what is no patience `ValueError`.
     """
 
     def __init__(
