@@ -1,40 +1,71 @@
 """Results that were too large together for a claim: read one by one with the run's credential, before its code runs."""
 
-from typing import Any
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from treadle.errors import ConnectionFailed, ProblemError
 from treadle.tasks.dependencies import each, replaced
 from treadle.tasks.endings import Ending
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, log
+from treadle.worker.stopping import stopped
+
+if TYPE_CHECKING:
+    from treadle.transport.bearer import TokenSource
+
+AT_ONCE = 8
+"""Results that are asked for at the same time: a task may wait for 100,000."""
 
 
 async def read_results(credentials: Credentials, held: Held) -> Ending | None:
-    """Put the results into the run's claim; return how the run ends when they can't be had: another one may."""
+    """Put the results into the run's claim; return how the run ends when they can't be had, or it is to stop.
+
+    The lease of the claim may be over meanwhile, so that each request shows the credential of that moment.
+    """
     if not held.claim.get("results_left_out"):
         return None
     try:
-        held.claim = await with_results(held.claim, credentials.urls, await credentials.of(held))
+        held.claim = await with_results(
+            held.claim,
+            credentials.urls,
+            lambda: credentials.of(held),
+            is_wanted=lambda: held.stop is None,
+        )
     except (ConnectionFailed, ProblemError) as error:
         log.warning("task %s, run %s, has not got the results that it needs: %s", *held.key, error)
         return {"kind": "exception", "reason": "intermittent-task", "error": f"its results could not be read: {error}"}
-    return None
+    return None if held.stop is None else stopped(held, None, None)
 
 
-async def with_results(claim: dict[str, Any], urls: tuple[str, ...], credential: str) -> dict[str, Any]:
-    """Return a claim with the results that were too large for it. Raises `ConnectionFailed`, and a `ProblemError`."""
+async def with_results(
+    claim: dict[str, Any],
+    urls: tuple[str, ...],
+    credential: "TokenSource",
+    *,
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> dict[str, Any]:
+    """Return a claim with the results that were too large for it, or as it is once they are wanted no more.
+
+    Raises `ConnectionFailed`, and a `ProblemError`.
+    """
     if not claim.get("results_left_out"):
         return claim
     from treadle.transport.http import HttpChannel  # most workers never need it
 
     channel = HttpChannel(urls, credential, patience=30.0)
+    left = {one["id"] for one in each(claim)}
     found: dict[str, Any] = {}
+
+    async def read() -> None:
+        while left and is_wanted():
+            needed = left.pop()
+            task = await channel.request("GET", f"/v1/tasks/{needed}")
+            # One that is run again since the claim has no result, and is not completed any more.
+            found[needed] = {name: task.get(name) for name in ("status", "result", "error")}
+
     try:
-        for one in each(claim):
-            if one["id"] not in found:
-                task = await channel.request("GET", f"/v1/tasks/{one['id']}")
-                # One that is run again since the claim has no result, and is not completed any more.
-                found[one["id"]] = {name: task.get(name) for name in ("status", "result", "error")}
+        await asyncio.gather(*(read() for _ in range(AT_ONCE)))
     finally:
         await channel.close()
-    return replaced(claim, lambda one: {**one, **found[one["id"]]})
+    return replaced(claim, lambda one: {**one, **found[one["id"]]}) if is_wanted() else claim

@@ -229,6 +229,9 @@ class Runner:
         if task is None:
             log.error("task %s is of the job %s, which this worker doesn't have", held.key[0], claim["job_name"])
             return endings.malformed(f"the worker has no function for the job {claim['job_name']}")
+        if claim.get("results_left_out"):
+            # To read them may take longer than a run may take to start. A target is guarded when its code begins.
+            self._reporter.add({**held.ref, "kind": "started"})
         try:
             if (unread := await read_results(self._credentials, held)) is not None:
                 return unread
