@@ -11,8 +11,9 @@ import pytest
 from tests.internal import jobs
 from tests.internal.site import Site
 from tests.internal.site import site as served
-from treadle import Client, Context, Options, task
+from treadle import Client, Context, Flow, Options, task
 from treadle.internal import InternalRegistry
+from treadle_server.operations import carrying
 
 
 async def test_a_function_runs_in_the_servers_process_and_its_result_is_kept_z12(local):
@@ -49,6 +50,20 @@ async def test_progress_logs_and_checkpoints_are_kept_and_a_resume_goes_on_from_
     assert [line["message"] for line in lines[:2]] == ["at 0", "at 1"]
     assert (resumed["status"], resumed["run_id"]) == ("running", 1)
     await site.act(task, "cancel")
+
+
+async def test_results_that_a_claim_has_no_room_for_are_read_without_a_url_of_the_server(
+    local, monkeypatch: pytest.MonkeyPatch
+):
+    """TREADLE_URL is not where this server is: its functions speak to it in its process."""
+    monkeypatch.setattr(carrying, "MOST_BYTES", 0)
+    site: Site = await local(jobs.add)
+
+    async with Client(site.served.url, site.served.token):
+        flow = Flow()
+        last = flow.add(jobs.add, a=flow.add(jobs.add, a=1), b=40)
+        await flow.submit()
+        assert await flow.result(last, timeout=60) == 42
 
 
 async def test_a_cancel_stops_the_code_and_frees_its_place(local):

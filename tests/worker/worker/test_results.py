@@ -160,6 +160,7 @@ class Granted:
     """The credentials of a run whose lease ends with each time that one is asked for."""
 
     urls = ("http://x",)
+    transport = None
 
     def __init__(self) -> None:
         self.given = 0

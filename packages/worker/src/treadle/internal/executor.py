@@ -26,6 +26,9 @@ from treadle.worker.watchdog import Watchdog
 
 log: logging.Logger = logging.getLogger("treadle.internal")
 
+HERE = "http://127.0.0.1:1"
+"""The server's name for executors in its own process: their requests never leave it, and nobody listens there."""
+
 LAST_REPORTS = 5.0
 """Seconds that an executor which ends waits for its last reports to be taken."""
 
@@ -36,8 +39,8 @@ LAST_CODE = 5.0
 class Executor:
     """Runs claims from `start` to `stop`. With `is_alone` its process is its own, and may be ended for a target's sake.
 
-    `urls` is where its code finds the server, and `mounts` ways to it other than over the network. Code that runs when
-    it is stopped has `drain_grace` seconds to end; the rest is stopped and handed back.
+    `urls` is where its code finds the server, and `transport` a way to it other than over the network. Code that runs
+    when it is stopped has `drain_grace` seconds to end; the rest is stopped and handed back.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class Executor:
         tasks: Mapping[str, Task[..., Any]],
         channel: HttpChannel,
         *,
-        mounts: Mapping[str, httpx.AsyncBaseTransport] | None,
+        transport: httpx.AsyncBaseTransport | None,
         urls: tuple[str, ...],
         lifespan: Lifespan | None,
         drain_grace: float,
@@ -53,8 +56,9 @@ class Executor:
     ) -> None:
         self._tasks = tasks
         self._link = RunLink(channel)
-        self._uploader = RunUploader(self._link, urls, mounts)
+        self._uploader = RunUploader(self._link, urls, None if transport is None else {HERE: transport})
         self._urls = urls
+        self._transport = transport
         self._lifespan = lifespan
         self._drain_grace = drain_grace
         self._is_alone = is_alone
@@ -156,7 +160,9 @@ class Executor:
                     concurrency=MOST_WEIGHT,  # the broker and the server see to the limits
                     give_back=self._hand_back,
                     uploader=self._uploader,
-                    credentials=Credentials(self._link.reclaim, self._reporter.online, self._urls),
+                    credentials=Credentials(
+                        self._link.reclaim, self._reporter.online, self._urls, transport=self._transport
+                    ),
                     resources=resources,
                     step_link=self._link,
                 )

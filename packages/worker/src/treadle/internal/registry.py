@@ -11,7 +11,7 @@ import httpx
 
 from treadle.client.options import length_of
 from treadle.errors import DefinitionError, DuplicateTask
-from treadle.internal.executor import Executor
+from treadle.internal.executor import HERE, Executor
 from treadle.isolation.processes import origin_of
 from treadle.settings import InvalidSetting, Settings
 from treadle.tasks.definition import Task
@@ -25,9 +25,6 @@ try:
     from taskiq import AsyncBroker, AsyncTaskiqDecoratedTask, InMemoryBroker, TaskiqEvents, TaskiqState
 except ImportError as error:
     raise ImportError(f"tasks of the room @internal need taskiq: pip install 'treadle[internal]' ({error})") from error
-
-HERE = "http://127.0.0.1:1"
-"""The server's name for executors in its own process: their requests never leave it, and nobody listens there."""
 
 
 class InternalRegistry:
@@ -119,7 +116,7 @@ class InternalRegistry:
         executor = Executor(
             self.tasks,
             HttpChannel(urls, None, patience=math.inf, transport=transport),
-            mounts=None if transport is None else {HERE: transport},
+            transport=transport,
             urls=self._settings.urls,
             lifespan=self._lifespan,
             # A broker's worker has waited for what runs before it says that it ends, and does not wait again.

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed
@@ -10,17 +10,31 @@ from treadle.tasks.context import Credential
 from treadle.transport.retries import delays
 from treadle.worker.lease import Held
 
+if TYPE_CHECKING:
+    import httpx
+
 Reclaim = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Renews the lease of a run and returns it with fresh credentials, as the socket's `reclaim`."""
 
 
 class Credentials:
-    """The credentials of the runs that a worker holds; `urls` is where they are good."""
+    """The credentials of the runs that a worker holds; `urls` is where they are good.
 
-    def __init__(self, reclaim: Reclaim, online: asyncio.Event, urls: tuple[str, ...]) -> None:
+    `transport` is a way to the server other than over the network.
+    """
+
+    def __init__(
+        self,
+        reclaim: Reclaim,
+        online: asyncio.Event,
+        urls: tuple[str, ...],
+        *,
+        transport: "httpx.AsyncBaseTransport | None" = None,
+    ) -> None:
         self._reclaim = reclaim
         self._online = online
         self.urls = urls
+        self.transport = transport
 
     async def of(self, held: Held) -> Credential:
         """Return a credential that lives at least half a lease longer, unless the lease itself ends before.

@@ -12,6 +12,8 @@ from treadle.worker.lease import Held, log
 from treadle.worker.stopping import stopped
 
 if TYPE_CHECKING:
+    import httpx
+
     from treadle.transport.bearer import TokenSource
 
 AT_ONCE = 8
@@ -30,6 +32,7 @@ async def read_results(credentials: Credentials, held: Held) -> Ending | None:
             held.claim,
             credentials.urls,
             lambda: credentials.of(held),
+            transport=credentials.transport,
             is_wanted=lambda: held.stop is None,
         )
     except (ConnectionFailed, ProblemError) as error:
@@ -43,6 +46,7 @@ async def with_results(
     urls: tuple[str, ...],
     credential: "TokenSource",
     *,
+    transport: "httpx.AsyncBaseTransport | None" = None,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> dict[str, Any]:
     """Return a claim with the results that were too large for it, or as it is once they are wanted no more.
@@ -53,7 +57,7 @@ async def with_results(
         return claim
     from treadle.transport.http import HttpChannel  # most workers never need it
 
-    channel = HttpChannel(urls, credential, patience=30.0)
+    channel = HttpChannel(urls, credential, patience=30.0, transport=transport)
     left = {one["id"] for one in each(claim)}
     found: dict[str, Any] = {}
 
