@@ -106,7 +106,7 @@ class Schedules(Verbs):
         if self._has_open(schedule) or self._key_holder(schedule) is not None:
             raise CONFLICT
         self._check_limits(schedule, now)
-        return self._make(schedule, now, now, next(names))
+        return self._make(schedule, now, now, next(names), last=now)
 
     def delete_schedule(self, user: User, room: str, name: str) -> None:
         """Nothing follows; what is open goes on."""
@@ -150,7 +150,9 @@ class Schedules(Verbs):
         return next((one for one in held if key is not None and one.unique_key == key), None)
 
     def _fire(self, schedule: Schedule, now: datetime, *, skips: bool) -> None:
-        tick = schedule.next_at
+        tick = last = schedule.next_at
+        while (following := next_tick(schedule.cron, schedule.interval, last, last)) <= now:
+            last = following
         schedule.next_at = next_tick(schedule.cron, schedule.interval, tick, now)
         if skips:
             return
@@ -160,7 +162,8 @@ class Schedules(Verbs):
         elif holder is not None:
             schedule.skipped_at, schedule.skipped_for = tick, holder.id
         else:
-            self._make(schedule, tick, now, self.coming.get((schedule.room, schedule.name), "(no such task)"))
+            task_id = self.coming.get((schedule.room, schedule.name), "(no such task)")
+            self._make(schedule, tick, now, task_id, last=last)
 
     def _check_limits(self, schedule: Schedule, now: datetime) -> None:
         job = self.jobs[schedule.job_name]
@@ -175,12 +178,12 @@ class Schedules(Verbs):
             return True
         return False
 
-    def _make(self, schedule: Schedule, due: datetime, now: datetime, task_id: str) -> Task:
+    def _make(self, schedule: Schedule, due: datetime, now: datetime, task_id: str, *, last: datetime) -> Task:
         options = dict(schedule.options)
         seconds = options.pop("deadline", None)
         one: Given = options | {
             "job": schedule.job_name, "payload": schedule.payload, "scheduled_at": due,
-            "deadline": None if seconds is None else due + timedelta(seconds=seconds),
+            "deadline": None if seconds is None else last + timedelta(seconds=seconds),
             "tags": {"schedule": schedule.name},
         }  # fmt: skip
         task = self.new_task(User(schedule.owner), schedule.room, one, now, task_id)

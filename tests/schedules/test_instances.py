@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,22 @@ async def test_a_tick_puts_one_task_in_at_its_time_and_not_before_e10(ticker: Ti
     schedule = await ticker.get()
     assert (schedule.last_at, schedule.last_task_id) == (clock.now(), task.id)
     assert seconds([schedule.next_at], start) == [120]
+
+
+@pytest.mark.parametrize("timing", [{"interval_seconds": 60.0}, {"cron": "* * * * *"}])
+async def test_the_one_task_of_several_ticks_is_of_use_as_long_as_the_last_of_them_says_e10(
+    ticker: Ticker, clock: FakeClock, timing: dict[str, Any]
+) -> None:
+    """It was over before it was made, after every hour without a server: the late run was none, and failed."""
+    await ticker.set(template='{"deadline": 90}', **timing)
+    first = (await ticker.get()).next_at
+    assert first is not None
+
+    await ticker.pass_time((first - clock.now()).total_seconds() + 3600 + 30)
+
+    [task] = await ticker.tasks()
+    assert (task.status, task.due_at) == (Status.PENDING, first)
+    assert task.deadline == first + timedelta(seconds=3600 + 90)
 
 
 async def test_a_template_says_all_that_a_submit_says_of_a_task(ticker: Ticker, clock: FakeClock) -> None:

@@ -16,6 +16,7 @@ MISSED_AFTER = timedelta(seconds=60)
 """A tick that is found so long after its time was missed, also when the following one has not come yet."""
 
 _SECOND = timedelta(seconds=1)
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 _FIELDS = {
     "second": "0-59",
@@ -88,6 +89,19 @@ class Schedule(Content):
     def advance(self, now: datetime) -> None:
         """Let every tick until `now` be over."""
         self.next_at = self.tick_after(now if self.next_at is None else max(now, self.next_at))
+
+    def last_tick(self, now: datetime) -> datetime:
+        """Return the last tick until now; the schedule is due, and all that have come since become one task."""
+        first = self.next_at
+        assert first is not None
+        if self.interval_seconds is not None:
+            interval = timedelta(seconds=self.interval_seconds)
+            return interval_tick(first, interval, now) - interval
+        # That is from when on the tick which follows lies ahead: cron's are at whole seconds.
+        seconds = range((now - first) // _SECOND + 1)
+        return first + _SECOND * bisect_left(
+            seconds, True, key=lambda second: (self.tick_after(first + _SECOND * second) or _NEVER) > now
+        )
 
     def has_missed(self, now: datetime) -> bool:
         """Return whether the tick that is due was missed: found a minute late, or with the following one.

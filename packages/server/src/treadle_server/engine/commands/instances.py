@@ -55,8 +55,10 @@ def key_holder(work: UnitOfWork, schedule: Schedule) -> Task | None:
     return None if key is None else holder_of(work, schedule.job_num, key)
 
 
-def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -> Task:
+def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None, *, last: datetime | None = None) -> Task:
     """Put in the schedule's task for a tick, or by hand (None): then it is due at once and no tick is used up.
+
+    Its deadline counts from `last`, the last of the ticks that it stands for; by hand from now.
 
     Raises `LimitNotFound`, `LimitFull`, or `ValidationFailed` for limits that can't be.
     """
@@ -72,7 +74,7 @@ def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -
         options=options,
         due_at=None if tick is None else tick + timedelta(seconds=schedule.jitter_seconds * work.draw()),
         target=target,
-        deadline=None if seconds is None else (tick or work.now) + timedelta(seconds=seconds),
+        deadline=None if seconds is None else (last or work.now) + timedelta(seconds=seconds),
         tags=to_json({TAG: schedule.name, **(tags or {})}).decode(),
         scopes=None if scopes is None else orjson.dumps(scopes).decode(),
         unique_key=unique_key,
@@ -99,6 +101,8 @@ def fire(work: UnitOfWork, schedule: Schedule, *, is_behind: bool = False) -> Ta
     """
     tick = schedule.next_at
     try:
+        # Asked of those alone that need it: a search for each tick would hold the writer.
+        last = schedule.last_tick(work.now) if tick is not None and "deadline" in options_of(schedule) else None
         skips = schedule.missed == "skip" and (is_behind or schedule.has_missed(work.now))
         schedule.advance(work.now)
         holder = key_holder(work, schedule)
@@ -106,14 +110,14 @@ def fire(work: UnitOfWork, schedule: Schedule, *, is_behind: bool = False) -> Ta
     except ValidationFailed as error:
         # It was known when the schedule was set: by a server with other time zones, or before these were changed.
         schedule.next_at = work.now + LOOK_AGAIN
-        skips, holder, why = False, None, error.detail
+        last, skips, holder, why = None, False, None, error.detail
     if skips or holder is not None or why is not None:
         if not skips:
             schedule.skipped_at, schedule.skipped_why = tick, why
             schedule.skipped_for = None if holder is None or why is not None else holder.id
         work.change_schedule(schedule)
         return None
-    return make_instance(work, schedule, tick)
+    return make_instance(work, schedule, tick, last=last)
 
 
 def _limits_refused(work: UnitOfWork, schedule: Schedule) -> str | None:
