@@ -49,6 +49,13 @@ def test_f2_the_critical_path_is_the_chain_that_takes_the_longest_and_not_the_on
     assert path.seconds == 32
 
 
+def test_f2_of_a_part_of_a_flow_no_critical_path_is_told() -> None:
+    """The task that waits for all of them came last, and was left out: the path ended before it."""
+    view = flow([task("first", ran=1), task("then", ran=30)], ("then", "first"))
+
+    assert critical_path(view.model_copy(update={"is_capped": True}), NOON) == ((), 0.0)
+
+
 def test_f2_what_is_open_counts_with_what_is_usual_and_what_has_ended_with_what_it_took() -> None:
     tasks = [
         task("over", ran=5),

@@ -51,8 +51,11 @@ def critical_path(view: FlowView, now: datetime, usual: Mapping[str, float] = UN
     """Return the chain that takes the longest, of equal ones one with the most tasks.
 
     What has begun counts with what its runs took until `now`, those too that failed and were tried again, and what is
-    open with at least what its job takes in `usual`, seconds by the job's name.
+    open with at least what its job takes in `usual`, seconds by the job's name. Of a flow that is capped nothing is
+    said: a longer chain may go through what is not there.
     """
+    if view.is_capped:
+        return CriticalPath((), 0.0)
     tasks, needs = {task.id: task for task in view.tasks}, _needs(view)
     best: dict[str, tuple[float, int]] = {}
     before: dict[str, str] = {}
