@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.waiting import look_until
 from tests.worker.cli.conftest import Command, Shop, command, served, shop
 from tests.worker.cli.test_edit import WORDS as OF_EDIT
 
@@ -69,6 +70,22 @@ def test_what_is_wrong_is_said_and_what_can_be_done_is_g9(command: Command, shop
 )
 def test_a_schedule_that_says_not_when_is_a_usage_error_g9(command: Command, words: list[str]) -> None:
     command.refused("schedules", "set", "bad", "@global:tasks:none", *words, code=2)
+
+
+def test_a_schedule_whose_ticks_are_skipped_is_listed_so(command: Command, shop: Shop) -> None:
+    holder = shop.submit(unique_key="k")
+    command.said("schedules", "set", "skipping", shop.job, "--every", "1", "--unique-key", "k")
+
+    def row() -> str:
+        [row] = [line for line in command.said("schedules").splitlines() if line.startswith("skipping ")]
+        return row
+
+    look_until(lambda: " skips " in row())
+
+    assert f"task {holder} held the key" in command.said("schedules", "show", "skipping")
+    command.said("cancel", holder)
+    look_until(lambda: " on " in row())
+    command.said("schedules", "delete", "skipping")
 
 
 def test_a_schedule_and_a_webhook_that_stand_still_say_why(command: Command, shop: Shop) -> None:

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+from tests.tui.happenings import schedule
 from tests.tui.mock import NOON
 from tests.tui.scene import at, job, worker
 from treadle.wire.jobs import JobItem
+from treadle.wire.schedules import ScheduleItem
 from treadle.wire.workers import WorkerItem
 from treadle_tui.core.state.attention import Alert, Dismissed, alerts
 from treadle_tui.core.state.derived import QueueLinesMaker
+from treadle_tui.core.state.schedules import ScheduleRow
 from treadle_tui.core.state.workers import WorkerRow, worker_row
 
 
@@ -44,6 +47,24 @@ def test_a_lost_worker_is_told_until_another_of_its_name_serves() -> None:
     assert raised(lost, row(2, "web", quiet=1)) == []
     assert raised(lost, row(2, "web", quiet=1, group="lab")) == ["web"]
     assert raised(lost, row(2, "web", quiet=90)) == ["web", "web"]
+
+
+def test_a_schedule_whose_last_tick_made_no_task_is_told_until_one_does() -> None:
+    """Its limit was deleted, or its zone is not known here: it looked as if it only waited for its next tick."""
+    item = schedule(1, "nightly", due=40, status="completed")
+    why = "there is no limit 'api' in room lab: treadle limits set api makes it"
+
+    def told(**more: Any) -> list[tuple[str, str, str, str]]:
+        row = ScheduleRow(ScheduleItem.model_validate(item | more))
+        found = alerts([], [], schedules=[row], now=NOON)
+        return [(row.state(NOON), alert.severity, alert.subject, alert.text) for alert in found]
+
+    assert told(skipped_at=at(20), skipped_why=why) == [("skips", "warn", "nightly", f"skipped: {why}")]
+    held = told(skipped_at=at(20), skipped_for="a", last_at=None)
+    assert held == [("skips", "warn", "nightly", "skipped: task a held the key")]
+    assert told(skipped_at=at(300), skipped_why=why) == []
+    assert told(skipped_at=at(20), skipped_why=why, last_status="running") == []
+    assert told(skipped_at=at(20), skipped_why=why, paused=True) == []
 
 
 def test_a_lost_worker_without_a_name_has_no_namesake() -> None:

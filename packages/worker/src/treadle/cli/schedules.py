@@ -150,10 +150,6 @@ def delete(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
     steer_each(names, gone, lambda done: f"{done['deleted']} deleted", is_json=is_json)
 
 
-def _why(item: "ScheduleItem") -> str:
-    return f"task {item.skipped_for} held the key" if item.skipped_why is None else item.skipped_why
-
-
 def _when(item: "ScheduleItem") -> str:
     if item.interval is not None:
         return f"every {length(item.interval)}"
@@ -161,7 +157,8 @@ def _when(item: "ScheduleItem") -> str:
 
 
 def _row(item: "ScheduleItem") -> tuple[object, ...]:
-    state = "paused" if item.paused else "on" if item.stands_still is None else "stands still"
+    on = "skips" if item.skips else "on"
+    state = "paused" if item.paused else on if item.stands_still is None else "stands still"
     last = age(item.last_at) if item.last_at is not None else None
     due = age(item.next_at) if item.next_at is not None else None
     return (item.name, _when(item), state, due, last, item.last_status, item.job_name)
@@ -177,7 +174,7 @@ def _lines(item: "ScheduleItem") -> dict[str, object]:
         "stands": None if item.stands_still is None else f"still: {item.stands_still}",
         "next": None if item.next_at is None else f"{item.next_at:%Y-%m-%d %H:%M:%S} UTC, {age(item.next_at)}",
         "last": last,
-        "skipped": None if item.skipped_at is None else f"{age(item.skipped_at)}, {_why(item)}",
+        "skipped": None if item.skipped_at is None else f"{age(item.skipped_at)}, {item.skipped_because}",
         "payload": brief(item.payload, 200),
         "options": brief(item.options, 200) if item.options else None,
         "owner": item.owner,

@@ -151,3 +151,13 @@ class ScheduleItem(Model):
     """Counts changes, not ticks."""
     left_out: list[Literal["payload", "options"]] | None = None
     """What is empty where schedules are watched, for it is large: the schedule got by itself has it."""
+
+    @property
+    def skips(self) -> bool:
+        """Whether the last tick that came made no task."""
+        return self.skipped_at is not None and (self.last_at is None or self.last_at < self.skipped_at)
+
+    @property
+    def skipped_because(self) -> str:
+        """Why the tick at `skipped_at` made no task, in words."""
+        return self.skipped_why or f"task {self.skipped_for} held the key"

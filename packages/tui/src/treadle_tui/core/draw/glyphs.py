@@ -9,7 +9,7 @@ from treadle_tui.core.draw.text import Tone
 
 QueueState: TypeAlias = Literal["open", "paused", "starved"]
 Health: TypeAlias = Literal["online", "busy", "away", "late", "draining", "lost"]
-ScheduleState: TypeAlias = Literal["waits", "open", "late", "paused"]
+ScheduleState: TypeAlias = Literal["waits", "open", "skips", "late", "paused"]
 LimitState: TypeAlias = Literal["open", "full"]
 TargetState: TypeAlias = Literal["free"] | TargetCause
 Link: TypeAlias = Literal["connecting", "live", "gone", "refused", "denied"]
@@ -77,7 +77,7 @@ UNICODE = Glyphs(
         "retry": "↻",
         "stopping": "◌",
     },
-    schedule={"waits": "◷", "open": "●", "late": "!", "paused": "‖"},
+    schedule={"waits": "◷", "open": "●", "skips": "!", "late": "!", "paused": "‖"},
     limit={"open": "○", "full": "●"},
     retry="↻",
     full="━",
@@ -124,7 +124,7 @@ ASCII = Glyphs(
         "retry": "~",
         "stopping": "-",
     },
-    schedule={"waits": "~", "open": "*", "late": "!", "paused": "="},
+    schedule={"waits": "~", "open": "*", "skips": "!", "late": "!", "paused": "="},
     limit={"open": ".", "full": "*"},
     retry="~",
     full="#",
@@ -169,7 +169,13 @@ WORKER_TONES: dict[Health, Tone] = {
     "draining": "hold",
     "lost": "bad",
 }
-SCHEDULE_TONES: dict[ScheduleState, Tone] = {"waits": "dim", "open": "run", "late": "warn", "paused": "hold"}
+SCHEDULE_TONES: dict[ScheduleState, Tone] = {
+    "waits": "dim",
+    "open": "run",
+    "skips": "warn",
+    "late": "warn",
+    "paused": "hold",
+}
 LIMIT_TONES: dict[LimitState, Tone] = {"open": "dim", "full": "warn"}
 TARGET_TONES: dict[TargetState, Tone] = {
     "free": "dim",

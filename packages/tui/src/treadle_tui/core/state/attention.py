@@ -1,6 +1,6 @@
 """What wants a look, the worst first, and where to look.
 
-Starved queues, failures, lost workers, held targets, late schedules, stuck tasks.
+Starved queues, failures, lost workers, held targets, schedules that are late or skip their ticks, stuck tasks.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -158,3 +158,6 @@ def _of_schedule(row: ScheduleRow, now: datetime) -> Iterator[Alert]:
         severity: Severity = "warn" if row.has_open_task else "bad"
         overdue = row.overdue(now)
         yield Alert(severity, row.item.name, late_words(row, now), "schedule", row.item.id, overdue)
+    elif row.state(now) == "skips":
+        without = since(row.item.last_at or row.item.created_at, now) or 0.0
+        yield Alert("warn", row.item.name, f"skipped: {row.item.skipped_because}", "schedule", row.item.id, without)

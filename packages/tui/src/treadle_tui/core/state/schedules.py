@@ -1,4 +1,4 @@
-"""Schedules: whether each is late, paused or has an open task, and which of them a filter means."""
+"""Schedules: whether each is late, paused, has an open task or skips its ticks, and which of them a filter means."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,12 +31,14 @@ class ScheduleRow(ItemRow[ScheduleItem]):
         return max(0.0, since(self.item.next_at, now) or 0.0)
 
     def state(self, now: datetime) -> ScheduleState:
-        """Whether it is paused, late, has a task that is open, or only waits for its tick."""
+        """Whether it is paused, late, has a task that is open, skips its ticks, or only waits for the next one."""
         if self.item.paused:
             return "paused"
         if self.overdue(now) >= LATE_SECONDS:
             return "late"
-        return "open" if self.has_open_task else "waits"
+        if self.has_open_task:
+            return "open"
+        return "skips" if self.item.skips else "waits"
 
 
 def schedule_rows(items: Iterable[ScheduleItem], wanted: TaskFilter) -> list[ScheduleRow]:
