@@ -69,7 +69,8 @@ async def test_each_run_has_its_own_lines_in_their_order(
 
     said = [("info", "printed {}"), ("warning", "warned of {}"), *more, ("info", "without an end")]
     assert found == [[(level, text.format(n)) for level, text in said] for n in range(3)]
-    assert capfd.readouterr().out.count("printed ") == 3
+    # The words of a `print` are written one by one: those of several threads may stand between each other, as ever.
+    assert capfd.readouterr().out.count("printed") == 3
     assert not isinstance(sys.stdout, Doubled)
     assert output._lines not in logging.getLogger().handlers
 
