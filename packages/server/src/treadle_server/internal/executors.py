@@ -68,7 +68,7 @@ def load(named: str) -> Executors:
         ) from None
     try:
         found = attrgetter(name)(found)
-    except AttributeError:
+    except (AttributeError, SystemError):  # the latter is Python 3.13.0's, where the current directory was removed
         raise SettingUnusable(f"internal: the module {module} has no {name!r}: name its InternalRegistry") from None
     return check(found, named)
 
