@@ -20,6 +20,7 @@ from tests.engine.conftest import ADMIN, Shop
 from tests.store.loaded import fill_postgres, open_postgres
 from tests.store.recorded import Recorded, recording
 from treadle.wire.ids import WorkerId
+from treadle_server.domain.dependencies import Need
 from treadle_server.domain.tasks import Task
 from treadle_server.engine import due_ahead
 from treadle_server.engine.commands import (
@@ -37,6 +38,7 @@ from treadle_server.engine.commands import (
     SendMessage,
     StepReport,
     SweepWorkers,
+    TellWaiters,
 )
 from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.engine import Engine
@@ -47,8 +49,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
 SIZES = (0, 100, 10_000, 100_000)
 
-BIG = {"tasks", "runs", "holds", "task_tags", "failures", "task_steps", "task_messages"}
+BIG = {"tasks", "runs", "holds", "task_tags", "failures", "task_dependencies", "task_steps", "task_messages"}
 """The tables that grow with the tasks."""
+
+READ_WHOLE = "ix_tasks_to_tell"
+"""The index of those that others are to be told of, and of no other task: it is read from its beginning."""
 
 BELIEFS = {"nothing": (-1, 0), "that it is empty": (0, 0), "that it is small": (10, 1)}
 """What PostgreSQL believes of a table, in rows and pages: of one never analyzed, and of one analyzed too early."""
@@ -68,6 +73,7 @@ _BESIDE = (
     ("runs", "task_seq, run_id, status, claimed_at, ended_at", "n, 0, 'completed', now(), now()"),
     ("holds", "task_seq, run_id, worker_id, target_num, weight, until", "n, 0, gen_random_uuid(), NULL, 1, now()"),
     ("task_tags", "key, task_seq", "n, n"),
+    ("task_dependencies", "task_seq, needs_seq", "n, n"),
     ("task_steps", "task_seq, number, name, occurrence, kind, run_id, at", "n, 0, 'charge', 0, 'call', 0, now()"),
     ("task_messages", "task_seq, number, name, id, sender, sent_at", "n, 0, 'approved', n, 'ann', now()"),
 )
@@ -129,7 +135,7 @@ def blind_steps(step: dict[str, Any], leading: dict[str, str]) -> Iterator[str]:
         yield "a sort below a limit"
     if index is not None:
         told = f" {_flat(leading[index])} " in f" {_flat(step.get('Index Cond', ''))} "
-        if not told and _table_of(index) in BIG:
+        if not told and index != READ_WHOLE and _table_of(index) in BIG:
             yield f"{kind} along {index} {step.get('Filter', '')}"
     elif kind == "Seq Scan" and step["Relation Name"] in BIG:
         yield f"{kind} of {step['Relation Name']}"
@@ -180,6 +186,7 @@ async def _work(shop: Shop, clock: FakeClock) -> None:
     await _by_socket(shop, worker, [["started", "completed"], ["completed"]])
     await _in_a_long_queue(shop)
     await _in_steps(shop, worker)
+    await _one_after_two(shop)
     first, second = await shop.claim(worker, most=2)
     await engine.run(Beat(principal=ADMIN, worker_id=worker))
     await shop.run(first)
@@ -217,6 +224,18 @@ async def _in_steps(shop: Shop, worker: WorkerId) -> None:
     for from_step in ("approved", None):
         await shop.steer(task, "cancel")
         await shop.steer(task, "rerun", from_step=from_step)
+
+
+async def _one_after_two(shop: Shop) -> None:
+    """Let a task wait for two others, of which one ends after the other."""
+    await shop.register("needed")
+    needed = await shop.submit(2, job=(job := "@global:tasks:needed"))
+    [waits] = await shop.submit(job=job, needs=[Need(task.id, [(f"d{i}", None)]) for i, task in enumerate(needed)])
+    worker = await shop.worker(job)
+    for task in await shop.claim(worker, most=2):
+        await shop.run(task)
+        await shop.engine.run(TellWaiters())
+    assert [task.id for task in await shop.claim(worker)] == [waits.id]
 
 
 async def _send(shop: Shop, task: Task, key: str) -> None:

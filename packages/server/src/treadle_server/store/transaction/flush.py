@@ -3,17 +3,15 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cache, lru_cache
 from itertools import compress
 from operator import attrgetter, is_not
 from typing import Any
 
-from sqlalchemy import Column, Table, Update, bindparam, delete, update
+from sqlalchemy import Table, delete
 
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.tasks import TASK_FIELDS, Task
 from treadle_server.store.base import LostUpdate, Tx
-from treadle_server.store.sqlite.writer import MOST_TEXTS
 from treadle_server.store.tables import (
     job_schemas,
     task_logs,
@@ -23,7 +21,7 @@ from treadle_server.store.tables import (
 )
 from treadle_server.store.task_rows import SPEC, STATE
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.rows import insert_rows, insert_tuples, pg_array, pg_cast
+from treadle_server.store.transaction.rows import insert_rows, insert_tuples, update_tuples
 from treadle_server.store.transaction.tags import insert_tags, update_tags
 
 LogLine = tuple[int, int, int, datetime, str, str]
@@ -50,11 +48,8 @@ async def insert_tasks(tx: Tx, new: Sequence[Task]) -> None:
         await insert_tags(tx, others)
 
 
-_GUARDS: Mapping[Table, Mapping[str, Column[Any]]] = {
-    tasks: {"_seq": tasks.c.seq, "_status": tasks.c.status, "_run": tasks.c.run_id},
-    task_specs: {"_seq": task_specs.c.seq},
-}
-"""By what a row is found: what a task is to do moves with nobody."""
+_GUARDS: Mapping[Table, tuple[str, ...]] = {tasks: ("status", "run_id"), task_specs: ()}
+"""What must be as it was for a row to be written: what a task is to do moves with nobody."""
 
 _SPEC = frozenset(SPEC) - set(STATE)
 
@@ -64,7 +59,7 @@ async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) 
 
     Raises `LostUpdate` when a row is no longer in the state and run that it leaves.
     """
-    shapes: dict[tuple[Table, tuple[str, ...]], list[dict[str, Any]]] = defaultdict(list)
+    shapes: dict[tuple[Table, tuple[str, ...]], list[tuple[Any, ...]]] = defaultdict(list)
     retagged: list[Task] = []
     for task, before in changed:
         now = task_values(task)
@@ -73,44 +68,16 @@ async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) 
         row = {TASK_FIELDS[i]: now[i] for i in moved}
         edited = {name: row.pop(name) for name in sorted(_SPEC.intersection(row))}
         if edited:
-            shapes[task_specs, tuple(edited)].append(edited | {"_seq": task.seq})
+            shapes[task_specs, tuple(edited)].append((task.seq, *edited.values()))
         if "tags" in edited:
             retagged.append(task)
         if row:
-            found = {"_seq": task.seq, "_status": before[_STATUS], "_run": before[_RUN]}
-            shapes[tasks, tuple(row)].append(row | found)
+            shapes[tasks, tuple(row)].append((task.seq, before[_STATUS], before[_RUN], *row.values()))
     for (table, names), rows in shapes.items():
-        if tx.dialect == "postgresql":
-            columns = [[row[name] for row in rows] for name in (*_GUARDS[table], *names)]
-            written = await tx.direct.change(_pg_update_of(table, names), columns)
-        else:
-            written = (await tx.connection.execute(_update_of(table, names), rows)).rowcount
+        written = await update_tuples(tx, table, ("seq",), names, rows, _GUARDS[table])
         if written != len(rows):
             raise LostUpdate(f"{len(rows) - written} of {len(rows)} tasks were changed by another writer")
     await update_tags(tx, retagged)
-
-
-@cache
-def _update_of(table: Table, names: tuple[str, ...]) -> Update:
-    found = update(table).where(*(column == bindparam(name) for name, column in _GUARDS[table].items()))
-    return found.values({name: bindparam(name) for name in names})
-
-
-@lru_cache(maxsize=MOST_TEXTS)
-def _pg_update_of(table: Table, names: tuple[str, ...]) -> str:
-    """Return PostgreSQL's statement, which takes each column as an array.
-
-    Rows written one by one took the driver and the backend 0.15 ms each, when a worker renewed what it holds, or when
-    thousands went to sleep.
-    """
-    columns = {**_GUARDS[table], **{name: table.c[name] for name in names}}
-    arrays = ", ".join(pg_array(column, i) for i, column in enumerate(columns.values(), 1))
-    sets = ", ".join(f"{name} = v.{name}{pg_cast(columns[name])}" for name in names)
-    # Each row is looked up by its number (`hot.py` says why so).
-    found = [f"{table}.{column.name} = v.{name}" for name, column in _GUARDS[table].items() if name != "_seq"]
-    where = " AND ".join((f"{table}.seq = ANY (ARRAY[v._seq])", *found))
-    # Names of tables and columns only; every value is bound.
-    return f"UPDATE {table} SET {sets} FROM unnest({arrays}) AS v ({', '.join(columns)}) WHERE {where}"  # noqa: S608
 
 
 async def insert_schemas(tx: Tx, new: Iterable[tuple[int, int, str]], created_at: Any) -> None:

@@ -137,19 +137,52 @@ def pg_cast(column: Column[Any]) -> str:
     return "::jsonb" if column.type.compile(dialect=_POSTGRES) == "JSONB" else ""
 
 
+async def update_tuples(
+    tx: Tx,
+    table: Table,
+    key: tuple[str, ...],
+    names: tuple[str, ...],
+    rows: Iterable[tuple[Any, ...]],
+    guards: tuple[str, ...] = (),
+) -> int:
+    """Write the columns of these names, and return of how many rows.
+
+    Each tuple begins with the `key` that finds its row, and with the values that its `guards` must have still. Without
+    guards the rows must be locked.
+    """
+    if not (values := list(rows)):
+        return 0
+    if tx.dialect == "postgresql":
+        columns = [list(column) for column in zip(*values, strict=True)]
+        return await tx.direct.change(_pg_update(table, key, guards, names), columns)
+    found = (*key, *guards)
+    given = (*(f"_{name}" for name in found), *names)
+    bound = [dict(zip(given, row, strict=True)) for row in values]
+    return (await tx.connection.execute(_update(table, found, names), bound)).rowcount
+
+
 @cache
-def _update(table: Table, key: tuple[str, ...], names: tuple[str, ...]) -> Update:
-    return update(table).where(*_by(table, key)).values({name: bindparam(name) for name in names})
+def _update(table: Table, found: tuple[str, ...], names: tuple[str, ...]) -> Update:
+    return update(table).where(*_by(table, found)).values({name: bindparam(name) for name in names})
 
 
 def _by(table: Table, key: Iterable[str]) -> list[ColumnElement[bool]]:
     return [table.c[name] == bindparam(f"_{name}") for name in key]
 
 
-async def update_tuples(
-    tx: Tx, table: Table, key: tuple[str, ...], names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]
-) -> None:
-    """Write the columns of these names of rows that are locked; each tuple begins with the `key` that finds its row."""
-    given = (*(f"_{name}" for name in key), *names)
-    if values := [dict(zip(given, row, strict=True)) for row in rows]:
-        await tx.connection.execute(_update(table, key, names), values)
+@lru_cache(maxsize=MOST_TEXTS)
+def _pg_update(table: Table, key: tuple[str, ...], guards: tuple[str, ...], names: tuple[str, ...]) -> str:
+    """Return PostgreSQL's statement, which takes each column as an array.
+
+    Rows written one by one took the driver and the backend 0.15 ms each, when a worker renewed what it holds, when
+    thousands went to sleep, or when a task that others depend on ended.
+    """
+    quote = _POSTGRES.identifier_preparer.quote
+    columns = {f"_{name}": table.c[name] for name in (*key, *guards)} | {quote(name): table.c[name] for name in names}
+    arrays = ", ".join(pg_array(column, i) for i, column in enumerate(columns.values(), 1))
+    sets = ", ".join(f"{quote(name)} = v.{quote(name)}{pg_cast(table.c[name])}" for name in names)
+    # Each row is looked up by its key (`hot.py` says why so).
+    found = [f"{table}.{name} = ANY (ARRAY[v._{name}])" for name in key]
+    found += [f"{table}.{name} = v._{name}" for name in guards]
+    # Names of tables and columns only; every value is bound.
+    return f"UPDATE {table} SET {sets} FROM unnest({arrays}) AS v ({', '.join(columns)}) WHERE {' AND '.join(found)}"  # noqa: S608
