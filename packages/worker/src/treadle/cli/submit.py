@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import as_json, because, open_client, print_json, say, say_result, told
+from treadle.cli.show import as_json, open_client, print_json, say, say_result
+from treadle.cli.standing import kept_by
 from treadle.cli.task_options import Duration, each_once, options_of, pair, parsed, task_times, task_traits
 from treadle.cli.texts import NAME
 
 if TYPE_CHECKING:
     from treadle.client.handle import TaskHandle
     from treadle.client.options import Options
-    from treadle.wire.tasks import TaskItem
 
 FIRST_LOOK, LONGEST_PAUSE = 0.2, 5.0
 """Seconds until a task that is waited for is looked at, and the most between two looks; its end is pushed."""
@@ -100,22 +100,10 @@ async def _tell(handle: "TaskHandle[Any]") -> None:
         pause = min(1.5 * pause, LONGEST_PAUSE)
         # Whoever waits for the end is told why there is no server.
         with suppress(TreadleError):
-            now = await _standing(handle, await handle.get())
+            now = await kept_by(handle.client, await handle.get())
             if now is not None and now != before:
                 say(f"task {handle.id} {now}", err=True)
             before = now
-
-
-async def _standing(handle: "TaskHandle[Any]", task: "TaskItem") -> str | None:
-    """Return what keeps a task from going on by itself, and who may let it; None where nothing does."""
-    if task.status == "paused":
-        why = f": {told(task.error)}" if task.error else ""
-        return f"is {because(task.reason, task.status)}{why}; `treadle resume {task.id}` lets it go on"
-    if task.status == "scheduled" and task.reason == "suspended":
-        for last in (await handle.steps())[-1:]:
-            if last.kind == "receive" and last.received_at is None:
-                return f"waits for the message {last.step!r}, which `treadle send` sends"
-    return None
 
 
 def payload_of(arguments: tuple[str, ...], payload: str | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import click
 
 from treadle.cli.clock import server_time
 from treadle.cli.show import age, as_json, ask, because, brief, duration, print_json, say, say_line, spelt, told
+from treadle.cli.standing import kept_by
 from treadle.cli.which import TASK_ID, full_id
 from treadle.wire.amounts import amount
 from treadle.wire.runs import LINES_AT_ONCE
@@ -31,6 +32,8 @@ class _About(NamedTuple):
     logs: "list[LogItem]"
     target: "TargetItem | None"
     """Only of a task that waits for it."""
+    note: str | None
+    """What keeps it from going on by itself."""
 
 
 @click.command()
@@ -74,7 +77,7 @@ async def _read(client: "Client", given: str, lines: int) -> _About:
     steps = await client.steps(task_id) if item.steps else []
     logs = (await client.logs(task_id))[-lines:] if lines else []
     target = await client.target(item.target, room=item.room_id) if item.target and item.blocked_by else None
-    return _About(item, runs, steps, logs, target)
+    return _About(item, runs, steps, logs, target, await kept_by(client, item))
 
 
 def _described(about: _About) -> list[tuple[str, object]]:
@@ -86,6 +89,7 @@ def _described(about: _About) -> list[tuple[str, object]]:
         ("job", item.job_name),
         ("room", item.room_id),
         ("status", _status(item)),
+        ("note", None if about.note is None else f"it {about.note}"),
         ("encrypted", _encrypted(item)),
         ("position", item.queue_position),
         ("target", spelt(item.target)),

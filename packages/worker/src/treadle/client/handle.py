@@ -155,7 +155,10 @@ class TaskHandle(Generic[R_co]):
                 ended = await asyncio.shield(self._ending)
         except TimeoutError:
             waited = in_seconds(timeout or 0)
-            raise WaitTimeout(f"task {self.id} had not ended after {waited}; it is left as it is") from None
+            raise WaitTimeout(
+                f"task {self.id} had not ended after {waited}; it is left as it is, "
+                f"and `treadle task {self.id}` says what it waits for"
+            ) from None
         except TreadleError:
             # Whoever waits again asks again: the server may be back, or the client open once more.
             self._ending = None
