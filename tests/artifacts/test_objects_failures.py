@@ -1,7 +1,9 @@
 """A store of artifacts that fails: what is logged of it."""
 
 import asyncio
+import errno
 import gc
+import os
 import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -132,3 +134,19 @@ async def test_a_bucket_that_is_away_is_told_once_for_each_that_is_done_to_it(
 
     assert len(caplog.records) == 6
     assert len({record.getMessage() for record in caplog.records}) == 2
+
+
+async def test_a_disk_that_is_found_full_when_a_file_is_brought_to_it_is_a_failure_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of network and thin disks that is when they say so; it was the server's own failure, and not tried again."""
+    objects = Objects(tmp_path.as_uri(), tmp_path)
+    objects.set_site("site")
+
+    def is_full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", is_full)
+    with pytest.raises(StoreUnavailable, match="No space left on device"):
+        await objects.put(objects.fresh("a"), pieces())
+    await objects.close()

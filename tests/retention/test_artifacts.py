@@ -33,3 +33,20 @@ async def test_a_removal_on_request_takes_the_objects_too_e12_c10(either: Studio
     removed = await either.root.post("/v1/prune", json={"older_than": 0})
 
     assert (removed.json()["tasks"], either.files) == (1, [])
+
+
+async def test_a_removal_on_request_says_what_went_though_an_object_could_not_be_removed_e12_c10(
+    either: Studio,
+) -> None:
+    """It said that nothing was changed, and named none of the tasks that it had removed."""
+    task = await either.started()
+    await either.store(task)
+    await either.report(task, "completed")
+    [path] = either.files
+    path.unlink()
+    path.mkdir()
+
+    removed = await either.root.post("/v1/prune", json={"older_than": 0})
+
+    assert (removed.status_code, removed.json()["tasks"]) == (200, 1)
+    assert (await either.root.get(f"/v1/tasks/{task}")).status_code == 404

@@ -110,7 +110,8 @@ class Objects:
             del self._coming[coming]
             over.set_result(None)
         if isinstance(self._store, LocalStore) and self._store.prefix is not None:
-            await asyncio.to_thread(_sync, self._store.prefix / location)
+            with _failures_explained():  # a disk may find only now that it has no room, or is broken
+                await asyncio.to_thread(_sync, self._store.prefix / location)
 
     async def _write(self, location: str, coming: ComingPieces) -> None:
         # What is smaller than a part is put as one, when the file is closed.
@@ -179,10 +180,10 @@ class Objects:
             except FileNotFoundError:
                 continue
 
-    async def discard(self, location: str) -> None:
-        """Remove an object that no row knows. Where that fails, which is logged, the sweeper finds it by its age."""
+    async def discard(self, *locations: str) -> None:
+        """Remove objects that no row knows. Where that fails, which is logged, the sweeper finds them by their age."""
         with suppress(StoreUnavailable):
-            await self.remove([location])
+            await self.remove(locations)
 
     async def older_than(self, instant: datetime) -> AsyncIterator[list[str]]:
         """Yield the locations of this database's objects that were written before then, some at a time.
