@@ -215,6 +215,31 @@ def problem() -> Any:
     return problem_named("stale-run", "as the test wants it")
 
 
+class Interrupted(httpx.AsyncHTTPTransport):
+    """A way on which the first upload breaks off when it has taken some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._left = [seconds]
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "PUT" and self._left:
+            await asyncio.sleep(self._left.pop())
+            raise httpx.WriteError("reset by peer", request=request)
+        return await super().handle_async_request(request)
+
+
+async def test_c10_an_upload_that_breaks_off_after_a_long_while_is_made_again(served: Served) -> None:
+    """A large one, which took longer than failures are borne with, failed for good at its first."""
+    key = (await _run(served), 0)
+    uploader = Uploader((served.url,), served.token, patience=0.1, mounts={"all://": Interrupted(0.2)})
+
+    item = await uploader.upload(key, Content(BODY, "data", "text/plain"))
+
+    assert item.size == len(BODY)
+    await uploader.close()
+
+
 async def test_c10_an_upload_that_fails_on_the_way_is_made_again(
     served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,13 +83,14 @@ class Uploader:
             "sha256": sha256,
         }
         loop = asyncio.get_running_loop()
-        since = loop.time()
+        failing_since: float | None = None  # a large file may be on its way for hours before it fails
         for delay in delays():
             check()
             try:
                 return await self._try(key, content, body, check)
             except (ConnectionFailed, *NOT_NOW):
-                if loop.time() - since >= self._patience:
+                failing_since = loop.time() if failing_since is None else failing_since
+                if loop.time() - failing_since >= self._patience:
                     raise
             await asyncio.sleep(delay)
         raise AssertionError("the delays never end")
