@@ -184,6 +184,18 @@ async def test_c10_the_signature_of_a_finish_is_for_that_upload_alone(studio: St
         assert (refused.status_code, problem(refused)) == (403, "forbidden")
 
 
+async def test_c10_an_upload_that_took_hours_is_finished(studio: Studio) -> None:
+    """The store took the last byte of it, and the server refused to look: its URL had ended with that of the upload."""
+    task = await studio.started(lease_seconds=1_000_000)
+    upload = await studio.announced(task)
+    assert (await studio.put(upload)).status_code == 200
+    studio.clock.advance(20 * 3600)
+
+    stored = await finish(studio, upload)
+
+    assert (stored.status_code, await studio.names(task)) == (201, ["a.txt"])
+
+
 async def test_c10_the_sdk_uploads_to_the_store_and_downloads_from_it(studio: Studio, tmp_path: Path) -> None:
     task = await studio.started()
     body = bytes(range(256)) * 20_000

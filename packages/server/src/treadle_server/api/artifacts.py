@@ -16,6 +16,7 @@ from treadle_server.artifacts.upload import Upload, check_digest
 from treadle_server.domain.artifacts import Artifact, check_uploadable
 from treadle_server.domain.instants import instant
 from treadle_server.engine.commands import AnnounceArtifact, StoreArtifact
+from treadle_server.engine.commands.artifacts import ABANDONED
 from treadle_server.errors import ArtifactNotFound, PayloadTooLarge, Refused, ValidationFailed
 from treadle_server.operations.encode import artifact_data, page_data
 from treadle_server.operations.reading import read_task
@@ -92,7 +93,8 @@ async def _upload_data(call: Call, artifact: Artifact) -> dict[str, Any]:
         put_url = await objects.url("PUT", artifact.location, UPLOAD_SECONDS)
     else:
         put_url = _own_url(call, "PUT", artifact, expires)
-    finish_url = _own_url(call, "POST", artifact, expires) if objects.presigns else None
+    # An upload that has begun may take longer than its URL lasts, and is finished when the last byte is there.
+    finish_url = _own_url(call, "POST", artifact, call.ctx.now() + ABANDONED) if objects.presigns else None
     headers = {"Content-Type": artifact.content_type}
     return {**data, "put_url": put_url, "headers": headers, "finish_url": finish_url, "expires": expires}
 
