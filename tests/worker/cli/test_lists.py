@@ -29,3 +29,13 @@ def test_a_list_that_is_not_whole_says_so_and_that_more_can_be_shown_only_where_
 
     assert (len(some), some[-1]) == (52, "50 of 501; --limit shows more.")
     assert (len(most), most[-1]) == (502, "500 of 501; a list has 500 at most.")
+
+
+def test_that_there_are_no_tasks_of_a_job_that_there_is_not_is_told_of_the_job(command: Command, shop: Shop) -> None:
+    """Who left the room out of a name, or misspelt it, was told that it had no tasks."""
+    assert command.said("tasks", f"job:{shop.job}") == "No tasks.\n"
+
+    misspelt = command.said("tasks", f"job:{shop.job}s")
+    assert misspelt.startswith(f"No tasks: there is no job {shop.job}s to be seen from room @global")
+    assert "write room:category:name" in command.said("tasks", "job:hello")
+    assert command.read("tasks", "job:hello")["items"] == []

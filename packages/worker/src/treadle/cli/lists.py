@@ -8,7 +8,10 @@ from treadle.cli.show import age, as_json, ask, at_most, brief, duration, from_r
 from treadle.cli.which import explaining_filters, filter_of
 
 if TYPE_CHECKING:
+    from treadle.client.client import Client
+    from treadle.wire.filters import TaskFilter
     from treadle.wire.jobs import JobItem
+    from treadle.wire.pages import Page
     from treadle.wire.tasks import TaskItem
     from treadle.wire.workers import WorkerItem
 
@@ -21,9 +24,22 @@ if TYPE_CHECKING:
 def tasks(filters: tuple[str, ...], *, limit: int, is_json: bool) -> None:
     """List tasks, newest first."""
     wanted = filter_of(" ".join(filters))
-    page = ask(lambda client: client.list(wanted, limit=limit))
+    page, why = ask(lambda client: _read_tasks(client, wanted, limit))
     columns = ("id", "job", "status", "pos", "due", "run", "created", "payload")
-    print_page(page, columns, _task_row, empty="No tasks.", is_json=is_json)
+    print_page(page, columns, _task_row, empty=f"No tasks: {why}." if why else "No tasks.", is_json=is_json)
+
+
+async def _read_tasks(client: "Client", wanted: "TaskFilter", limit: int) -> "tuple[Page[TaskItem], str | None]":
+    """Return tasks, and why there are none where the filter names a job that there is not."""
+    from treadle.errors import JobNotFound
+
+    page = await client.list(wanted, limit=limit)
+    if not page.items and wanted.job is not None:
+        try:
+            await client.job(wanted.job)
+        except JobNotFound as error:
+            return page, error.problem.detail
+    return page, None
 
 
 def _task_row(item: "TaskItem") -> tuple[object, ...]:
