@@ -36,6 +36,7 @@ _BY_POSITION = frozenset({inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.P
 
 _CANT = "can't be called so"
 _UNREAD = "written as JSON it could not be read again"
+_UNKNOWN = "there is no such argument"
 
 
 BytesMode: TypeAlias = typing.Literal["base64", "utf8"]
@@ -353,7 +354,8 @@ def _written_of(model: BaseModel) -> dict[str, Any]:
 def _places_of(error: ValidationError) -> str:
     """Return what is wrong, and where."""
     return "; ".join(
-        f"{'.'.join(map(str, detail['loc'])) or 'arguments'}: {detail['msg']}"
+        f"{'.'.join(map(str, detail['loc'])) or 'arguments'}: "
+        + (_UNKNOWN if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1 else detail["msg"])
         + ("" if detail["type"] in {"missing", "extra_forbidden"} else f", not {brief(detail['input'])}")
         for detail in error.errors(include_url=False)
     )
