@@ -119,6 +119,28 @@ async def test_c10_what_an_upload_left_that_was_cut_off_with_its_server_is_remov
     assert studio.files == sorted([known, young, foreign])
 
 
+async def test_c10_an_object_that_cannot_be_removed_keeps_none_of_the_others(studio: Studio) -> None:
+    """What nobody may remove, such as a directory in its place, stood before all that were to go behind it."""
+    task = await studio.started()
+    for name in ("a", "b", "c"):
+        await studio.store(task, name=name, expires_at="2026-01-01T13:00:00Z")
+    held, unfinished = studio.files[0], studio.files[0].with_name("cut-off#1")
+    held.unlink()
+    for path in (held, unfinished):
+        (path / "within").mkdir(parents=True)
+    stray, other = held.with_name("stray"), held.with_name("other#2")
+    for path in (stray, other):
+        path.write_bytes(b"x")
+    for path in (unfinished, stray, other):
+        aged(path, studio, 2)
+    studio.clock.advance(3600)
+
+    await studio.sweeper.turn()
+
+    assert (await rows(studio), studio.files) == (0, [])
+    assert held.is_dir()
+
+
 async def test_c10_artifacts_go_with_their_task(either: Studio) -> None:
     task = await either.started()
     await either.store(task)

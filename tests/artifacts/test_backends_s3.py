@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from moto.server import ThreadedMotoServer
 from obstore import sign
+from obstore.exceptions import PermissionDeniedError
 
 from tests.artifacts.conftest import _by_hand
 from tests.artifacts.studio import Studio, opened, problem
@@ -19,8 +20,10 @@ from treadle.errors import Forbidden
 from treadle.tasks.content import Content
 from treadle.worker.uploads import Uploader
 from treadle_server.artifacts import backends
-from treadle_server.errors import StoreUnavailable
 from treadle_server.testing import serve
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
 
 
 @pytest.fixture(scope="module")
@@ -217,17 +220,13 @@ async def test_c10_what_can_not_be_removed_afterwards_is_left_to_the_sweeper_and
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bucket's policy may let nobody remove: what was stored was answered by 503, and a refusal too."""
+    task = await studio.started()
+    upload, other = await studio.announced(task), await studio.announced(task, name="other")
+    await studio.put(upload)
+    await studio.put(other, b"hell")
     with monkeypatch.context() as patch:
-        patch.setattr(studio.objects, "remove", _refuse)
-        task = await studio.started()
-        upload = await studio.announced(task)
-        await studio.put(upload)
-
-        stored = await finish(studio, upload)
-
-        other = await studio.announced(task, name="other")
-        await studio.put(other, b"hell")
-        refused = await finish(studio, other)
+        patch.setattr(studio.objects, "_store", KeepsAll(studio.objects._store))
+        stored, refused = await finish(studio, upload), await finish(studio, other)
     assert (stored.status_code, refused.status_code) == (201, 422)
     assert len(await studio.names(task)) == 1
     studio.clock.at += timedelta(days=10_000)
@@ -235,8 +234,14 @@ async def test_c10_what_can_not_be_removed_afterwards_is_left_to_the_sweeper_and
     assert len([key for key in await objects(studio) if "/staging/" not in key]) == 1
 
 
-async def _refuse(_locations: object) -> None:
-    raise StoreUnavailable("nobody may remove anything")
+class KeepsAll:
+    """A store in which nobody may remove anything."""
+
+    def __init__(self, store: "ObjectStore") -> None:
+        self.copy, self.get, self.head = store.copy, store.get, store.head
+
+    def delete(self, path: str) -> None:
+        raise PermissionDeniedError(f"{path} stays")
 
 
 async def test_c10_a_store_that_does_not_answer_is_a_503_with_the_time_to_come_back(

@@ -146,7 +146,7 @@ async def finish(call: Call) -> Response:
     except FileNotFoundError:
         raise ValidationFailed(f"nothing was put yet for {artifact.name!r}: put it to its put_url first") from None
     stored = await _keep(call, announced, location, found)
-    await objects.discard(staged)
+    await objects.remove([staged])
     return answer(artifact_data(stored), 201)
 
 
@@ -159,7 +159,7 @@ async def _check_copy(call: Call, artifact: Artifact, location: str) -> bytes:
         _check_type(artifact, found.content_type)
         check_digest(artifact, found.sha256)
     except ValidationFailed:
-        await objects.discard(location)
+        await objects.remove([location])
         raise
     return found.sha256
 
@@ -208,10 +208,10 @@ async def _keep(call: Call, announced: Announced, location: str, sha256: bytes) 
         stored = await call.ctx.engine.run(command)
     except Refused:
         # After any other failure it is not known whether the row was written: the sweeper finds out.
-        await objects.discard(location)
+        await objects.remove([location])
         raise
     if stored.location != location:
-        await objects.discard(location)
+        await objects.remove([location])
     return stored
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic
 from typing import Literal, TypeVar
 
 from obstore import open_writer, sign
@@ -41,6 +42,9 @@ MOST_WRITES = 32
 """Threads that write. An upload has one while there is something to write, and none while its client is silent."""
 
 RETRY_AFTER = 5.0
+
+LONGEST_FAILING = 10.0
+"""Seconds of failures after which no more objects are removed: a store that is away keeps each waiting."""
 
 _UNFINISHED = re.compile(r".*#\d+")
 """The name of a file that the store is still writing; it gets its own when it is whole."""
@@ -171,19 +175,26 @@ class Objects:
         with _failures_explained():
             return (await asyncio.to_thread(self._store.head, location))["size"]
 
-    async def remove(self, locations: Collection[str]) -> None:
-        """Remove objects; those that are gone already are none's concern. Raises `StoreUnavailable`."""
+    async def remove(self, locations: Collection[str]) -> int:
+        """Remove objects that no row knows, and return how many; those that are gone already are none's concern.
+
+        One that can't be removed, which is logged, keeps none of the others: the sweeper finds it by its age.
+        """
+        removed, failing = 0, 0.0
         for location in locations:
+            began = monotonic()
             try:
                 with _failures_explained():
                     await asyncio.to_thread(self._store.delete, location)
             except FileNotFoundError:
                 continue
-
-    async def discard(self, *locations: str) -> None:
-        """Remove objects that no row knows. Where that fails, which is logged, the sweeper finds them by their age."""
-        with suppress(StoreUnavailable):
-            await self.remove(locations)
+            except StoreUnavailable:
+                failing += monotonic() - began
+                if failing > LONGEST_FAILING:
+                    break
+            else:
+                removed += 1
+        return removed
 
     async def older_than(self, instant: datetime) -> AsyncIterator[list[str]]:
         """Yield the locations of this database's objects that were written before then, some at a time.
@@ -241,12 +252,11 @@ async def _each(found: Iterator[T]) -> AsyncIterator[T]:
 def _remove_unfinished(directory: Path, instant: datetime) -> int:
     removed = 0
     for path in directory.glob("*#*"):
-        try:
+        # Its upload may end this very moment, and one that can't be removed keeps none of the others.
+        with suppress(FileNotFoundError, StoreUnavailable), _failures_explained():
             if _UNFINISHED.fullmatch(path.name) and path.stat().st_mtime < instant.timestamp():
                 path.unlink()
                 removed += 1
-        except FileNotFoundError:
-            continue  # its upload has ended this very moment
     return removed
 
 

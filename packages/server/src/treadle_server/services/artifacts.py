@@ -49,7 +49,6 @@ class ArtifactSweeper(EngineService):
         async for locations in self._objects.older_than(until):
             async with self._engine.store.read() as connection:
                 strays = set(locations) - await known(connection, locations)
-            await self._objects.remove(strays)
-            removed += len(strays)
+            removed += await self._objects.remove(strays)
         if removed:
             log.info("removed, for they belong to no artifact: %s", counted(removed, "object"))

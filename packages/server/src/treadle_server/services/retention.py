@@ -97,7 +97,7 @@ class RetentionWalk:
         self.pace.note(len(portion) - len(done.left), done.seconds, perf_counter() - done.began_at, is_alone=is_alone)
         if self._objects is not None and done.locations:
             # The tasks are gone: that their objects can't be removed fails nobody who asked, and ends no walk.
-            await self._objects.discard(*done.locations)
+            await self._objects.remove(done.locations)
         return done.removed
 
     async def _look(self) -> None:
