@@ -9,6 +9,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+from tests.conftest import FakeClock
 from tests.live.conftest import Open
 from tests.live.sockets import JOB, NAME, Socket, connected, ref, submit
 from treadle import Worker, task
@@ -49,6 +50,21 @@ async def test_prefetch_takes_more_than_concurrency(opened: Open):
     await submit(client, 5)
 
     assert len(await worker.claims(3)) == 3
+
+
+async def test_a_worker_that_is_far_away_is_given_what_it_ends_on_the_way_too(database_url: str, clock: FakeClock):
+    """Between two of its reports a worker 150 ms away had nothing to do, and began 65 short tasks a second."""
+    async with serve(database_url, clock=clock) as served, connected(served) as client, connected(served) as worker:
+        await worker.call("open", worker={"name": "w", "concurrency": 16}, jobs=[JOB])
+        await submit(client, 60)
+        claims = await worker.claims(16)
+
+        clock.advance(0.2)
+        await worker.call("reports", reports=[{**ref(claim), "kind": "started"} for claim in claims])
+        clock.advance(0.05)
+        await worker.call("reports", reports=[{**ref(claim), "kind": "completed"} for claim in claims])
+
+        assert len(await worker.claims(16 + 19)) == 16 + int(16 / 0.25 * (0.1 + 0.2))
 
 
 def jobs_named(names: Iterable[str]) -> list[dict[str, Any]]:

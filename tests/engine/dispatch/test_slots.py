@@ -15,6 +15,7 @@ from treadle_server.engine.dispatch.slots import (
     AHEAD,
     ENOUGH,
     FIRST_RECKONED,
+    LONGEST_WAY,
     MOST_AHEAD,
     MOST_BYTES,
     RECKONED,
@@ -140,6 +141,42 @@ def test_what_is_given_to_who_has_something_does_not_start_the_measure_anew() ->
     end_all(slot, first[:1] + more, at=0.03)
 
     assert slot.ahead == int(51 / 0.03 * AHEAD)
+
+
+def test_who_is_far_away_is_given_what_it_ends_on_the_way_too() -> None:
+    """Its pace was that of the way, and so was what it got: eight tasks at a time, and then a wait for the next."""
+    slot = new_slot()
+    given = give(slot, range(20), at=0.0)
+
+    slot.heard(0.2)
+    slot.heard(0.21)
+    end_all(slot, given, at=0.25)
+
+    assert slot.ahead == int(20 / 0.25 * (AHEAD + 0.2)), "by the first that it said of them"
+
+
+def test_what_is_said_of_what_it_had_before_tells_nothing_of_the_way() -> None:
+    slot = new_slot()
+    first = give(slot, range(10), at=0.0)
+    slot.heard(0.0)
+    more = give(slot, range(10, 20), at=0.0)
+
+    slot.heard(0.2)
+    end_all(slot, first + more, at=0.25)
+
+    assert slot.ahead == int(20 / 0.25 * AHEAD)
+
+
+def test_who_is_silent_for_long_is_not_taken_to_be_so_far_away() -> None:
+    slot = new_slot()
+    given = give(slot, range(20), at=0.0)
+
+    slot.heard(30.0)
+    end_all(slot, given, at=30.0)
+
+    assert slot.ahead == int(20 / 30 * (AHEAD + LONGEST_WAY))
+    end(slot, 300, at=31.0)
+    assert slot.ahead == int(slot._rate * (AHEAD + LONGEST_WAY))
 
 
 def test_no_more_is_claimed_ahead_than_four_times_the_concurrency() -> None:

@@ -206,6 +206,8 @@ async def reports(session: Session, fields: dict[str, Any]) -> Reply:
     # A temporary credential stands for its run, and needs no worker of its own.
     worker_id = _worker_of(session) if session.principal.run is None else None
     ctx = session.live.ctx
+    if session.slot is not None:
+        session.slot.heard(ctx.engine.clock.monotonic())
     brief = fields.pop("brief", False)
     if (plain := plain_reports(ctx, fields)) is not None:
         refused = await take_reports(ctx, session.principal, worker_id, plain)

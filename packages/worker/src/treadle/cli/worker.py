@@ -34,8 +34,11 @@ MOST_NAMED = 20
 @click.option(
     "--min-concurrency", type=click.IntRange(0), default=0, help="Ask for more only when less than that runs."
 )
-@click.option("--prefetch", type=click.IntRange(0),
-              help="Weight that is claimed beyond the concurrency; by default what is done in 100 ms.")  # fmt: skip
+@click.option(
+    "--prefetch",
+    type=click.IntRange(0),
+    help="Weight that is claimed beyond the concurrency; by default what is done in 100 ms and a round trip.",
+)
 @click.option("--name", type=NAME, help="The worker's name; the host's and the process's number when left out.")
 @click.option("--group", type=NAME, help="The worker's group.")
 @click.option("--pool", type=NAME, help="The pool whose tasks it takes besides those without a pool.")

@@ -42,15 +42,15 @@ class Worker:
     """Runs tasks until it is stopped: `Worker([rdf], concurrency=8).run()`.
 
     `concurrency` is the weight that runs at once, and `prefetch` the weight that is claimed beyond it, which saves a
-    round trip where tasks are short; left out, the server gives as much ahead as the worker ends in 0.1 s, and what has
-    not moved on within one or two seconds is handed back. With `min_concurrency` more is asked for only when less than
-    that runs. `lifespan` makes what tasks share: an async context manager whose value is `ctx.resources`. When the
-    worker is stopped, what runs has `drain_grace` seconds (or a timedelta) to end; the rest is handed back. With
-    `max_idle` it stops by itself once it was open at a server for so many seconds (or a timedelta) and had nothing to
-    run. `replace_schema` lets a new version of a task replace the registered schema; one that only widens it, by an
-    optional argument for instance, does so by itself. `middleware` is put around each run, the first one outermost:
-    `async def m(ctx, call_next)`. `codec` has the keys of encrypted tasks. `url`, `token`, these keys and the defaults
-    of tasks come from the environment when they are left out.
+    round trip where tasks are short; left out, the server gives as much ahead as the worker ends in 0.1 s and in one
+    round trip, and what has not moved on within one or two seconds is handed back. With `min_concurrency` more is asked
+    for only when less than that runs. `lifespan` makes what tasks share: an async context manager whose value is
+    `ctx.resources`. When the worker is stopped, what runs has `drain_grace` seconds (or a timedelta) to end; the rest
+    is handed back. With `max_idle` it stops by itself once it was open at a server for so many seconds (or a timedelta)
+    and had nothing to run. `replace_schema` lets a new version of a task replace the registered schema; one that only
+    widens it, by an optional argument for instance, does so by itself. `middleware` is put around each run, the first
+    one outermost: `async def m(ctx, call_next)`. `codec` has the keys of encrypted tasks. `url`, `token`, these keys
+    and the defaults of tasks come from the environment when they are left out.
 
     Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task, no lifespan or no
     middleware, or when a task with isolation="process" stands where a child process can't find it, `NoCodec` for an
