@@ -58,6 +58,13 @@ class Shop:
         made = http.put("/v1/rooms/@global/jobs", json={"category": "tasks", "name": name}).json()
         self.job, self.worker_id = made["full_name"], made["worker_id"]
 
+    def worker(self, **named: Any) -> None:
+        """Have another worker serve the job."""
+        worker_id = self.http.post("/v1/workers", json=named).json()["id"]
+        name = self.job.rpartition(":")[2]
+        body = {"category": "tasks", "name": name, "worker_id": worker_id}
+        self.http.put("/v1/rooms/@global/jobs", json=body).raise_for_status()
+
     def submit(self, **options: Any) -> str:
         answer = self.http.post(f"/v1/rooms/@global/tasks/{self.job}", json=options)
         assert answer.status_code == 202, answer.text

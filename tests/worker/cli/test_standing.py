@@ -32,6 +32,37 @@ def test_a_task_in_a_paused_queue_says_what_lets_it_go_on(command: Command, shop
     assert "\nnote " not in command.said("task", task)
 
 
+def test_a_task_of_a_pool_that_no_worker_is_of_says_so(command: Command, shop: Shop) -> None:
+    """Workers of other pools serve its queue: it was number 1 there, and nothing told why it stayed."""
+    task = shop.submit(pool="gpu")
+    said = f"waits for a worker of its pool, and none serves {shop.job}; `treadle worker MODULE --pool gpu` starts one"
+    assert command.read("task", task)["note"] == said
+
+    shop.worker(pool="gpu")
+
+    assert command.read("task", task)["note"] is None
+
+
+def test_a_task_that_is_too_heavy_for_every_worker_says_so(command: Command, shop: Shop) -> None:
+    shop.worker(concurrency=4)
+    light, heavy = shop.submit(weight=4), shop.submit(weight=5)
+    assert command.read("task", light)["note"] is None
+    said = "waits for a worker that takes its weight of 5, and the largest takes 4"
+    starts = "`treadle worker MODULE --concurrency 5` starts one"
+    assert command.read("task", heavy)["note"] == f"{said}; {starts}"
+
+    shop.worker(concurrency=5)
+
+    assert command.read("task", heavy)["note"] is None
+
+
+def test_who_does_not_see_all_workers_is_told_of_none(command: Command, shop: Shop) -> None:
+    token = command.said("token", "create", "alone", "--scope", f"queue:create-task:@global/{shop.job}").strip()
+    theirs = Command(command.environment | {"TREADLE_TOKEN": token})
+
+    assert theirs.read("task", theirs.said("submit", shop.job, "--pool", "gpu").strip())["note"] is None
+
+
 def test_who_sees_a_task_and_not_its_queue_is_shown_the_task(command: Command, shop: Shop) -> None:
     token = command.said("token", "create", "narrow", "--scope", f"queue:create-task:@global/{shop.job}").strip()
     theirs = Command(command.environment | {"TREADLE_TOKEN": token})

@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from treadle.cli.show import because, told
+from treadle.cli.show import because, spelt, told
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import Reason, Status
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
+    from treadle.wire.jobs import JobItem
     from treadle.wire.tasks import TaskItem
 
 
@@ -34,7 +35,7 @@ async def _message(client: "Client", task: "TaskItem") -> str | None:
 
 
 async def _nobody(client: "Client", task: "TaskItem") -> str | None:
-    """Return that nobody takes tasks of its queue."""
+    """Return that nobody takes tasks of its queue, or it alone."""
     from treadle.errors import JobNotFound
 
     try:
@@ -45,4 +46,20 @@ async def _nobody(client: "Client", task: "TaskItem") -> str | None:
         return f"waits in a paused queue; `treadle resume --queue {task.job_name}` lets it go on"
     if not job.slots:
         return f"waits for a worker, and none serves {task.job_name}; `treadle worker MODULE` starts one"
-    return None
+    return await _unfit(client, task, job) if task.pool is not None or task.weight > 1 else None
+
+
+async def _unfit(client: "Client", task: "TaskItem", job: "JobItem") -> str | None:
+    """Return that none of the workers of its queue is of its pool, or large enough for it."""
+    serving = [worker async for worker in client.workers() if worker.id in job.workers]
+    if len(serving) < len(job.workers):  # who does not see all of them can't tell
+        return None
+    fit = [worker for worker in serving if task.pool in {None, worker.pool}]
+    starts = f"`treadle worker MODULE{'' if task.pool is None else f' --pool {spelt(task.pool)}'}"
+    if not fit:
+        return f"waits for a worker of its pool, and none serves {task.job_name}; {starts}` starts one"
+    most = max(worker.concurrency for worker in fit)
+    if most == 1 or task.weight <= most:  # one over HTTP that named no concurrency is said to have 1, and takes any
+        return None
+    why = f"waits for a worker that takes its weight of {task.weight}, and the largest takes {most}"
+    return f"{why}; {starts} --concurrency {task.weight}` starts one"
