@@ -26,7 +26,7 @@ def test_a_newline_in_a_name_does_not_break_its_line(command: Command, shop: Sho
     assert "\npool       cpu\\ngpu\n" in waiting
     assert f"\ndepends on first\\none: {task}" in waiting
     assert command.said("targets", "arm\nfree").startswith("target     arm\\nfree, in @global\n")
-    assert command.said("send", task, "go\non") == f"{task} go\\non waits\n"
+    assert command.said("send", task, "go\non") == f"{task} go\\non waits until the task's code receives it\n"
 
 
 def test_what_waits_for_a_message_without_an_end_is_not_due(command: Command, shop: Shop) -> None:

@@ -1,10 +1,12 @@
 """`treadle send ID NAME [DATA]`: a message for a task that receives it."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from treadle.cli.show import as_json, ask, print_json, say, spelt
+from treadle.cli.standing import kept_by
 from treadle.cli.submit import value_of
 from treadle.cli.which import TASK_ID, full_id
 
@@ -27,11 +29,25 @@ def send(task_id: str, *, name: str, data: str | None, key: str | None, is_json:
     """
     value = None if data is None else value_of(data)
 
-    async def sent(client: "Client") -> "MessageItem":
-        return await client.send(await full_id(client, task_id), name, value, id=key)
+    async def sent(client: "Client") -> "tuple[MessageItem, str]":
+        message = await client.send(await full_id(client, task_id), name, value, id=key)
+        return message, "" if is_json else await _came_to(client, message)
 
-    message = ask(sent)
+    message, said = ask(sent)
     if is_json:
         print_json(message)
     else:
-        say(f"{message.task_id} {spelt(message.name)} {'received' if message.received else 'waits'}")
+        say(f"{message.task_id} {spelt(message.name)} {said}")
+
+
+async def _came_to(client: "Client", message: "MessageItem") -> str:
+    """Return what became of a message: of one that nothing has asked for yet, what the task waits for instead."""
+    from treadle.errors import TreadleError
+
+    if message.received:
+        return "received"
+    kept = None
+    # Whatever this is answered, it was sent.
+    with suppress(TreadleError):
+        kept = await kept_by(client, await client.get(message.task_id))
+    return f"waits until the task's code receives it{'' if kept is None else f'; the task {kept}'}"
