@@ -155,3 +155,16 @@ def test_every_verb_says_how_it_is_used(command: Command, verb: str) -> None:
     shown = " ".join(command.said(verb, "--help").split())
     assert "status:failed" in shown
     assert "--where FILTER" in shown
+
+
+@pytest.mark.parametrize("words", [["--error", "gave up"], ["--status", "failed", "--result", "3"]])
+def test_a_task_is_not_settled_by_an_outcome_that_does_not_fit_what_is_given_with_it(
+    command: Command, shop: Shop, words: list[str]
+) -> None:
+    """Who gave an error alone had the task completed, and all that waits for it went on."""
+    task = shop.submit()
+    command.said("pause", task)
+
+    assert f"{words[-2]}: only " in command.refused("resolve", task, *words, code=2)
+
+    assert shop.status(task) == "paused"

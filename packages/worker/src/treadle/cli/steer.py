@@ -215,6 +215,10 @@ def resolve(
     ids: tuple[str, ...], *, where: str | None, status: str, result: str | None, error: str | None, is_json: bool
 ) -> None:
     """Settle paused or failed tasks by hand, which frees their targets."""
+    if error is not None and status == "completed":
+        raise click.UsageError("--error: only with --status failed or cancelled; left out, it ends as completed")
+    if result is not None and status != "completed":
+        raise click.UsageError(f"--result: only of a task that is settled as completed, not as {status}")
     fields: dict[str, Any] = {"status": status}
     if error is not None:
         fields["error"] = error
