@@ -62,8 +62,9 @@ class AnnounceArtifact(OneRow):
         if kept.is_expired(work.now):
             raise ArtifactConflict(f"artifact {kept.name!r} has expired and is being removed; take another name")
         if not same_upload(kept, self.wanted, is_expiry_named=self.is_expiry_named):
+            has = "has" if kept.is_stored else "has announced, and not uploaded,"
             raise ArtifactConflict(
-                f"run {kept.run_id} has an artifact {kept.name!r} of {kept.size} bytes, {kept.content_type}, already:"
+                f"run {kept.run_id} {has} an artifact {kept.name!r} of {kept.size} bytes, {kept.content_type}, already:"
                 " repeat that, or take another name"
             )
         return kept
