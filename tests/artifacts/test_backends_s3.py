@@ -16,7 +16,7 @@ from tests.artifacts.conftest import _by_hand
 from tests.artifacts.studio import Studio, opened, problem
 from tests.conftest import FakeClock
 from treadle import Client
-from treadle.errors import Forbidden
+from treadle.errors import ArtifactNotFound, ConnectionLost, Forbidden
 from treadle.tasks.content import Content
 from treadle.worker.uploads import Uploader
 from treadle_server.artifacts import backends
@@ -269,7 +269,45 @@ async def test_c10_what_a_bucket_says_of_an_upload_that_it_refuses_is_raised(stu
     uploader = Uploader((studio.served.url,), studio.served.token)
 
     try:
-        with pytest.raises(Forbidden, match=r"(?s)the bucket refuses the upload: PUT .* answers 404: .*NoSuchBucket"):
+        said = r"the bucket refuses the upload: PUT \S+ answers 404: NoSuchBucket: The specified bucket does not exist$"
+        with pytest.raises(Forbidden, match=said):
             await uploader.upload((task, 0), Content(b"hello", "a.txt", "text/plain"))
     finally:
         await uploader.close()
+
+
+async def stored(studio: Studio) -> str:
+    """Return a task whose run has stored an artifact."""
+    task = await studio.started()
+    upload = await studio.announced(task)
+    await studio.put(upload)
+    assert (await finish(studio, upload)).status_code == 201
+    return task
+
+
+async def test_c10_what_a_bucket_says_of_a_download_that_it_refuses_is_raised(
+    studio: Studio, bucket: str, tmp_path: Path
+) -> None:
+    """It was asked whether a Treadle server were there."""
+    task = await stored(studio)
+    await studio.objects.remove(await objects(studio))
+    async with httpx.AsyncClient() as http, Client(url=studio.served.url, token=studio.served.token) as client:
+        with pytest.raises(ArtifactNotFound, match=r"GET \S+ answers 404: NoSuchKey: "):
+            await client.download(task, "a.txt", tmp_path)
+        assert (await http.delete(bucket)).status_code == 204
+        with pytest.raises(Forbidden, match=r"the bucket refuses the download: GET \S+ answers 404: NoSuchBucket: "):
+            await client.download(task, "a.txt", tmp_path)
+
+
+async def test_c10_a_bucket_that_a_client_does_not_reach_is_said_to_be_that(
+    studio: Studio, s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server was said not to answer, which had just told where the file is."""
+    task = await stored(studio)
+    monkeypatch.setattr(
+        "treadle_server.artifacts.objects.sign", lambda *given: str(sign(*given)).replace(s3, "http://127.0.0.1:9")
+    )
+
+    async with Client(url=studio.served.url, token=studio.served.token) as client:
+        with pytest.raises(ConnectionLost, match=r"the download from 127\.0\.0\.1:9 broke .*its AWS_ENDPOINT_URL is"):
+            await client.download(task, "a.txt", tmp_path)

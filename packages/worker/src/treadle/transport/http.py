@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import httpx
@@ -21,6 +22,7 @@ from treadle.errors import (
     ValidationFailed,
     error_for,
 )
+from treadle.transport import buckets
 from treadle.transport.addresses import led_away, shuffled, through, unreachable
 from treadle.transport.bearer import Bearer, TokenSource, Way, bearer_of
 from treadle.transport.http_client import network_client
@@ -272,7 +274,7 @@ class HttpChannel:
         # Compressed on the way it would be another length, and another digest.
         options: dict[str, Any] = {"headers": {"Accept-Encoding": "identity"}, "timeout": TIMEOUT}
         request = self._request(way, "GET", path, params=params, **options)
-        async with _opened(self._open(), request, way) as first:
+        async with _opened(self._open(), request, partial(_refusal, way=way)) as first:
             etag: str | None = first.headers.get("etag")
             if etag is None:
                 raise _no_artifact(first, way)
@@ -280,24 +282,32 @@ class HttpChannel:
                 yield first, etag
                 return
             location = first.headers["location"]
-        elsewhere = Way(location)
-        async with (
-            network_client() as plain,
-            _opened(plain, plain.build_request("GET", location, **options), elsewhere) as second,
-        ):
-            yield second, etag
+        try:
+            async with (
+                network_client() as plain,
+                _opened(plain, plain.build_request("GET", location, **options), _bucket_refusal) as second,
+            ):
+                yield second, etag
+        except httpx.RequestError as error:
+            raise buckets.broken("the download from", httpx.URL(location), error, buckets.SETTING) from None
 
 
 @asynccontextmanager
-async def _opened(client: httpx.AsyncClient, request: httpx.Request, way: Way) -> AsyncIterator[httpx.Response]:
+async def _opened(
+    client: httpx.AsyncClient, request: httpx.Request, refusal: Callable[[httpx.Response], Exception]
+) -> AsyncIterator[httpx.Response]:
     response = await client.send(request, stream=True)
     try:
         if not (response.is_success or response.has_redirect_location):
             await response.aread()
-            raise _refusal(response, way)
+            raise refusal(response)
         yield response
     finally:
         await response.aclose()
+
+
+def _bucket_refusal(response: httpx.Response) -> Exception:
+    return buckets.refusal(response, "download")
 
 
 def _answer(response: httpx.Response, way: Way, asked: Operation | None) -> Any:

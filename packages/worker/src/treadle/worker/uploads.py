@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 from treadle.errors import (
     NOT_NOW,
     ConnectionFailed,
-    ConnectionLost,
     InvalidArguments,
     ProtocolMismatch,
     error_for,
-    problem_named,
 )
 from treadle.transport.retries import delays
 from treadle.wire.artifacts import ArtifactItem, ArtifactUpload
@@ -141,29 +139,28 @@ async def _send(
 ) -> "httpx.Response":
     import httpx
 
+    from treadle.transport import buckets
+
     try:
         answer = await plain.request(method, url, headers=headers, content=pieces)
-    except httpx.RequestError as broken:
-        where, said = httpx.URL(url).netloc.decode(), str(broken) or type(broken).__name__
-        advice = "; the server says that files go there: its TREADLE_PUBLIC_URL is what says otherwise"
-        is_elsewhere = isinstance(broken, httpx.ConnectError | httpx.ConnectTimeout)
-        raise ConnectionLost(f"the upload to {where} broke ({said}){advice if is_elsewhere else ''}") from None
+    except httpx.RequestError as error:
+        setting = buckets.SETTING if to_bucket else "TREADLE_PUBLIC_URL"
+        raise buckets.broken("the upload to", httpx.URL(url), error, setting) from None
     if answer.is_success:
         return answer
-    raise _refusal(answer, to_bucket=to_bucket)
+    if to_bucket:
+        raise buckets.refusal(answer, "upload")
+    raise _refusal(answer)
 
 
-def _refusal(answer: "httpx.Response", *, to_bucket: bool) -> Exception:
+def _refusal(answer: "httpx.Response") -> Exception:
     try:
         return error_for(Problem.model_validate_json(answer.content))
     except ValueError:
         where = f"{answer.request.method} {answer.url.netloc.decode()}"
     if answer.status_code >= 500 or answer.status_code == 429:
         return ConnectionFailed(f"{where} answers {answer.status_code}")
-    said = f"{where} answers {answer.status_code}: {answer.text[:300]}"
-    if to_bucket:
-        return error_for(problem_named("forbidden", f"the bucket refuses the upload: {said}"))
-    return ProtocolMismatch(said)
+    return ProtocolMismatch(f"{where} answers {answer.status_code}: {answer.text[:300]}")
 
 
 def _measure(data: bytes | Path) -> tuple[int, str]:
