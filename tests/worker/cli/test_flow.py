@@ -75,6 +75,15 @@ def test_f2_a_task_tells_what_it_waits_for_and_what_becomes_of_it_when_one_fails
     }
 
 
+def test_f2_a_task_that_has_ended_waits_for_nothing(command: Command, shop: Shop) -> None:
+    first, last, flow_id = put(shop, {"ref": "a"}, {"depends_on": {"x": "a"}})
+
+    command.said("cancel", first)
+
+    lines = command.said("flow", flow_id).splitlines()
+    assert lines[1].startswith(f"cancelled {shop.job} {last} (dependency-failed) - ")
+
+
 def test_f2_all_tasks_of_a_flow_are_steered(command: Command, shop: Shop) -> None:
     *_, flow_id = put(shop, {"ref": "a"}, {"depends_on": {"x": "a"}})
 

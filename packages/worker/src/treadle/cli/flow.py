@@ -12,6 +12,7 @@ from treadle.cli.which import Id, full_flow_id
 from treadle.wire import flow_tree
 from treadle.wire.amounts import counted, percent
 from treadle.wire.flows import FLOW_VERBS
+from treadle.wire.status import TERMINAL
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
@@ -114,7 +115,7 @@ def _line(task: "FlowTask", *, is_above: bool) -> str:
         return " ".join([*parts, "(above)"])
     if task.reason:
         parts.append(f"({task.reason})")
-    if task.waits_for:
+    if task.waits_for and task.status not in TERMINAL:
         how = "" if task.on_dependency_failure in {None, "cancel"} else f" ({task.on_dependency_failure})"
         parts.append(f"waits for {task.waits_for}{how}")
     if task.started_at:
