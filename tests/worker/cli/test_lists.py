@@ -1,5 +1,7 @@
 """`treadle tasks`, `jobs` and `workers`: how many there are, and that what is claimed does not run yet."""
 
+import pytest
+
 from tests.worker.cli.conftest import Command, Shop
 
 
@@ -39,3 +41,18 @@ def test_that_there_are_no_tasks_of_a_job_that_there_is_not_is_told_of_the_job(c
     assert misspelt.startswith(f"No tasks: there is no job {shop.job}s to be seen from room @global")
     assert "write room:category:name" in command.said("tasks", "job:hello")
     assert command.read("tasks", "job:hello")["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "example"),
+    [(["tasks", "--", "-tag:x"], "treadle tasks -- -tag:x"), (["cancel", "--where=-tag:x id:ffff"], "--where=-tag:x")],
+)
+def test_the_help_shows_a_filter_that_begins_with_a_dash_as_the_command_takes_it(
+    command: Command, words: list[str], example: str
+) -> None:
+    """That of `tasks` named an option of other commands."""
+    command.said(*words)
+
+    told = " ".join(command.said(words[0], "--help").split())
+    assert f"means what is not so, as in {example}. " in told
+    assert ("--where" in told) is (words[0] != "tasks")

@@ -153,7 +153,7 @@ def _steer_queues(names: Sequence[str], *, is_paused: bool, is_json: bool) -> No
 
 def _explained(function: Callable[..., None]) -> Callable[..., None]:
     """Add to a verb's help what an ID and a FILTER are."""
-    explaining_filters(function)
+    explaining_filters(function, example="--where=-tag:x")
     id_help = "An ID may be the beginning of one, when it is one task's alone."
     function.__doc__ = f"{function.__doc__}\nWithout a status it means what the verb can be applied to. {id_help}"
     return function

@@ -19,9 +19,8 @@ A FILTER is words with spaces between, all of which must hold: status:failed (se
 are groups), job:@global:tasks:hello, room:lab, target:robot, worker:NAME (or id), tag:key or tag:key=value (in a nested
 one tag.region.name:eu; several), id:0199 (how it begins), flow:0199, error:ValueError (or the reason), failure:ID (a
 group of failures), tries:>2, created:<1h, started:>5m, ended:2026-01-31 (or a time behind < or >), duration:>1m30s.
-A - before status:, job:, room:, target:, worker:, tag: and error: means what is not so, behind -- on the command line
-or as --where=-tag:x. Anything else is text to be found in the id, the job's name, the payload or the error.
-Quotes keep spaces.
+A - before status:, job:, room:, target:, worker:, tag: and error: means what is not so, as in {example}.
+Anything else is text to be found in the id, the job's name, the payload or the error. Quotes keep spaces.
 """
 
 _ID = re.compile(ID_BEGINNING)
@@ -34,9 +33,11 @@ class NotOne(click.ClickException):
     """What was given as an id names nothing, or several."""
 
 
-def explaining_filters(function: Callable[..., None]) -> Callable[..., None]:
-    """Add to a command's help what a FILTER is."""
-    function.__doc__ = f"{cleandoc(function.__doc__ or '')}\n{_FILTER}"
+def explaining_filters(
+    function: Callable[..., None], *, example: str = "treadle tasks -- -tag:x"
+) -> Callable[..., None]:
+    """Add to a command's help what a FILTER is; `example` is one that begins with a -, as the command takes it."""
+    function.__doc__ = f"{cleandoc(function.__doc__ or '')}\n{_FILTER.format(example=example)}"
     return function
 
 
