@@ -241,8 +241,9 @@ async def test_c10_an_upload_that_breaks_off_after_a_long_while_is_made_again(se
 
 
 async def test_c10_an_upload_that_fails_on_the_way_is_made_again(
-    served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
+    served: Served, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """It was tried for a minute without a word."""
     key = (await _run(served), 0)
     objects = served.app.state.ctx.artifacts.objects
     put, tries = objects.put, []
@@ -262,6 +263,9 @@ async def test_c10_an_upload_that_fails_on_the_way_is_made_again(
     await uploader.close()
 
     assert len(tries) == 2
+    [said] = [record.message for record in caplog.records if record.name == "treadle.worker"]
+    assert said.startswith(f"the upload of 'data' for task {key[0]} has failed: ")
+    assert said.endswith("the disk is gone; trying again")
     assert item == again
     assert await client.artifacts(key[0]) == [item]
 

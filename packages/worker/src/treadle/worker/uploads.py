@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from treadle.errors import (
     ProtocolMismatch,
     error_for,
 )
-from treadle.transport.retries import delays
+from treadle.transport.retries import QuietLog, delays
 from treadle.wire.artifacts import ArtifactItem, ArtifactUpload
 from treadle.wire.problems import Problem
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from treadle.tasks.content import Content
     from treadle.transport.bearer import Bearer
     from treadle.transport.http import HttpChannel
+
+log = logging.getLogger("treadle.worker")
 
 CHUNK = 1024 * 1024
 """Bytes that are read and sent at once."""
@@ -81,15 +84,17 @@ class Uploader:
             "sha256": sha256,
         }
         loop = asyncio.get_running_loop()
+        waits = QuietLog(log)
         failing_since: float | None = None  # a large file may be on its way for hours before it fails
         for delay in delays():
             check()
             try:
                 return await self._try(key, content, body, check)
-            except (ConnectionFailed, *NOT_NOW):
+            except (ConnectionFailed, *NOT_NOW) as error:
                 failing_since = loop.time() if failing_since is None else failing_since
                 if loop.time() - failing_since >= self._patience:
                     raise
+                waits.say(f"the upload of {content.name!r} for task {key[0]} has failed: {error}", "trying again")
             await asyncio.sleep(delay)
         raise AssertionError("the delays never end")
 
