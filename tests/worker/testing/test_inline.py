@@ -115,6 +115,25 @@ def test_tasks_run_inline_in_the_order_of_the_queue_until_nothing_is_due(
     assert other.result(timeout=30) == 9
 
 
+def test_the_fixture_s_worker_has_the_resources_and_the_middleware_that_a_test_gives(
+    treadle_client: SyncClient, treadle_worker: Any
+) -> None:
+    """What a worker's `lifespan` makes was None, and a task that needs it could not be tested by the fixture."""
+
+    @task
+    def row(ctx: Context, key: str) -> str:
+        return str(ctx.resources[key])
+
+    async def louder(ctx: Context, call_next: Any) -> Any:
+        return f"{await call_next()}!"
+
+    handle = treadle_client.submit(row.bind("a"))
+
+    treadle_worker(row, resources={"a": "one"}, middleware=[louder]).run_all()
+
+    assert handle.result(timeout=30) == "one!"
+
+
 def test_results_that_are_too_large_for_a_claim_are_read_inline_too(
     treadle_client: SyncClient, treadle_worker: Any
 ) -> None:

@@ -57,13 +57,16 @@ def treadle_async_client(treadle_server: Any) -> "Client":
 
 @pytest.fixture
 def treadle_worker(treadle_server: Any) -> "Iterator[Callable[..., InlineWorker]]":
-    """Make workers of `treadle_server`: `treadle_worker(my_task).run_all()` runs what is queued, here and now."""
+    """Make workers of `treadle_server`: `treadle_worker(my_task).run_all()` runs what is queued, here and now.
+
+    `resources`, `middleware` and `codec` are as an `InlineWorker` takes them.
+    """
     from treadle.testing.inline import InlineWorker
 
     workers: list[InlineWorker] = []
 
-    def make(*tasks: "Task[..., Any]") -> "InlineWorker":
-        worker = InlineWorker(tasks, url=treadle_server.url, token=treadle_server.token)
+    def make(*tasks: "Task[..., Any]", **given: Any) -> "InlineWorker":
+        worker = InlineWorker(tasks, url=treadle_server.url, token=treadle_server.token, **given)
         workers.append(worker)
         return worker
 
