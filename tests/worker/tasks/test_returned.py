@@ -1,7 +1,9 @@
 """Results: written as JSON and read again as what the function returned, or refused."""
 
+import enum
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, cast
 from zoneinfo import ZoneInfo
@@ -197,6 +199,48 @@ def test_a_result_that_would_be_read_as_none_of_its_type_is_refused_as_well() ->
 
     assert Returned(Renames).write({"written": 1}, "result") == {"written": 1}
     assert Returned().write(Renames(n=1), "result") == {"written": 1}
+
+
+class Planet(enum.Enum):
+    EARTH = (5.97e24, 6.37e6)
+
+
+class Level(enum.Enum):
+    LOW = 1
+
+
+class Table(BaseModel):
+    cells: dict[tuple[int, int], str]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (Planet, Planet.EARTH),
+        (list[Planet], [Planet.EARTH]),
+        (dict[Level, int], {Level.LOW: 1}),
+        (Table, Table(cells={(1, 2): "x"})),
+    ],
+)
+def test_an_enum_or_a_key_that_is_not_read_from_what_is_written_is_refused_as_well(annotation: Any, value: Any) -> None:
+    """Who waited for the result had a list in the place of the enum's member, and a dict in that of the model."""
+    with pytest.raises(BadValue, match=r"^result would be read again as another one, .* texts or numbers as an enum's"):
+        Returned(annotation).write(value, "result")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (Level, Level.LOW),
+        (dict[Decimal, int], {Decimal("1.0"): 1}),
+        (dict[Path, int], {Path("a"): 1}),
+        (dict[int | str, int], {"a": 1}),
+    ],
+)
+def test_an_enum_or_a_key_that_is_read_from_what_is_written_is_taken(annotation: Any, value: Any) -> None:
+    returned = Returned(annotation)
+
+    assert returned.read(returned.write(value, "result")) == value
 
 
 def test_what_no_type_can_write_is_told_as_ever() -> None:

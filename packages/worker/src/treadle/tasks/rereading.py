@@ -81,7 +81,8 @@ _PYDANTICS = frozenset({"pydantic._internal._generate_schema", "pydantic._intern
 def may_lose(schema: Any) -> bool:
     """Return whether pydantic may write of a type what it reads as something else.
 
-    Functions of its own may write it; it may be written by another name than it is read by, and bytes in another form.
+    Functions of its own may write it; it may be written by another name than it is read by, and bytes in another form;
+    of an enum's values, and of the keys of a dict, which JSON has as texts, pydantic reads the plainest alone.
     It may be said of more types than that, and so it is with the next one.
     """
     return any(map(_loses, _parts_of(schema)))
@@ -100,7 +101,13 @@ def _loses(part: Mapping[str, Any]) -> bool:
         or part.get("serialization_exclude_if") is not None
         or part.get("serialization_alias") != part.get("validation_alias")
         or (part.get("type") == "dataclass-field" and part.get("validation_alias") is not None)
+        or (part.get("type") == "enum" and not all(isinstance(one.value, str | int | float) for one in part["members"]))
+        or (part.get("type") == "dict" and part.get("keys_schema", {}).get("type", "any") not in _PLAIN_KEYS)
     )
+
+
+_PLAIN_KEYS = frozenset({"any", "str", "int", "float", "bool", "date", "datetime", "uuid"})
+"""Types of keys that are read again from a text of theirs."""
 
 
 def _form(config: Mapping[str, Any], name: str) -> object:
@@ -166,7 +173,8 @@ def altered(value: object, again: object) -> str:
     """Return what is said of a value that would be read again as another one, and what to do."""
     return (
         f"would be read again as another one, {brief(value)} as {brief(again)}: let its validators and __post_init__"
-        " leave alone what they have made, and write it by the alias, and in the form, that it is read by"
+        " leave alone what they have made, write it by the alias, and in the form, that it is read by, and take texts"
+        " or numbers as an enum's values and a dict's keys"
     )
 
 
