@@ -160,6 +160,18 @@ async def test_f2_a_flow_is_shown_by_a_part_of_its_id_as_a_task_is(server: MockS
             assert "critical path" in stage.text()
 
 
+async def test_f2_a_flow_that_is_no_longer_there_is_shown_as_it_was(stage: Stage) -> None:
+    del stage.server.flows[FLOW]
+    await stage.pass_time(6)
+    before = stage.line_of("● running")
+
+    await stage.pass_time(60)
+
+    assert "not read anew" in stage.text()
+    assert stage.line_of("● running") == before
+    assert stage.app.screen.has_class("-stale")
+
+
 async def test_f2_a_task_opened_from_its_flow_leads_back_to_the_task_that_one_came_from(stage: Stage) -> None:
     first = next(iter(stage.server.tasks))
     await stage.press("up", "enter")

@@ -70,10 +70,16 @@ class Flow(ListScreen[FlowRow]):
         # Not `self.draw`, by which it would be read again.
         super().draw(self.WATCHES)
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the tree is shown as it was, for the server tells no more of it."""
+        return super().is_stale or (self._reader.view is not None and self._refusal is not None)
+
     def update_rows(self) -> None:
-        """Show the tree as it was last read."""
+        """Show the tree as it was last read; of one that nobody tells of any more the tasks take no longer."""
         view, now = self._reader.view, self.ctx.model.now()
-        if view is not None and not (view is self._drawn[0] and self._drawn[1] == int(now.timestamp())):
+        is_drawn = view is self._drawn[0] and self._drawn[1] == int(now.timestamp())
+        if view is not None and self._refusal is None and not is_drawn:
             self._drawn = view, int(now.timestamp())
             self._lines = flow_lines(view, now, self._reader.usual())
         self.show_rows(self._lines.rows)
