@@ -2,7 +2,7 @@
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import task, uuid
-from tests.tui.stage import slow, staged, typed
+from tests.tui.stage import staged, typed
 
 
 async def test_6_all_that_match_are_marked_and_unmarked(server: MockServer, clock: FrozenClock) -> None:
@@ -102,6 +102,21 @@ async def test_6_an_undo_that_the_server_did_not_take_can_be_tried_again(
         await stage.press("u")
         assert "could not undo" in stage.text()
         del server.refuses["actions"]
+        await stage.press("u")
+
+        assert "undone: resumed 2 tasks" in stage.text()
+
+
+async def test_6_an_undo_that_was_pressed_while_there_was_no_server_can_be_tried_again(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("2", "space", "space", "p")
+        server.drop()
+        await stage.press("u")
+        assert "no connection" in stage.text()
+        server.open()
+        await stage.settle()
         await stage.press("u")
 
         assert "undone: resumed 2 tasks" in stage.text()

@@ -75,10 +75,9 @@ class Executor:
 
     async def undo(self) -> Report:
         """Take the last action back where nobody else has touched the tasks since."""
-        undo, self._undo = self._undo, None
-        refusal = self.off()
-        if refusal is not None:
+        if (refusal := self.off()) is not None:
             return refusal.report
+        undo, self._undo = self._undo, None
         if undo is None or not undo.seconds_left(self._model.clock.steady()):
             return Report("nothing to undo", ok=False)
         answers: list[object] = []
