@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from treadle.errors import ConnectionFailed, error_for, problem_named
+from treadle.errors import ConnectionFailed, ConnectionLost, error_for, problem_named
 from treadle.wire.frames import LOGGED_TASKS
 from treadle_tui.core.live.feed import Event, Lost, Opened, Pushed
 
@@ -100,10 +100,12 @@ class MockServer:
         self.asked.append({"op": op, **fields})
         if self.silent:
             await asyncio.Event().wait()
-        if self.gate is not None:
-            await self.gate.wait()
         if not self.live:
             raise ConnectionFailed("not connected")
+        if self.gate is not None:
+            await self.gate.wait()
+            if not self.live:
+                raise ConnectionLost("the connection broke before the answer came")
         if op in self.refuses:
             raise error_for(problem_named(self.refuses[op], "as the test wants it"))
         answer: dict[str, Any] = getattr(self, f"_on_{op}")(fields)

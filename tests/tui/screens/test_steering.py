@@ -2,7 +2,7 @@
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import task, uuid
-from tests.tui.stage import staged, typed
+from tests.tui.stage import slow, staged, typed
 
 
 async def test_6_all_that_match_are_marked_and_unmarked(server: MockServer, clock: FrozenClock) -> None:
@@ -120,6 +120,17 @@ async def test_6_an_undo_that_was_pressed_while_there_was_no_server_can_be_tried
         await stage.press("u")
 
         assert "undone: resumed 2 tasks" in stage.text()
+
+
+async def test_7_of_a_verb_whose_answer_was_lost_it_is_not_said_that_it_could_not_be_done(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        async with slow(stage):
+            await stage.press("2", "space", "space", "p")
+            server.drop()
+
+        assert "pause was sent, and the connection broke before the answer came" in stage.text()
 
 
 async def test_6_an_undo_says_how_many_and_which_it_could_not_bring_back(

@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 from websockets.asyncio.server import ServerConnection, serve
 
 from tests.worker.conftest import settings_in
-from tests.worker.fakes import HELLO, echo, fake_server, session_to
+from tests.worker.fakes import HELLO, FakeServer, echo, fake_server, session_to
 from treadle import Client, task
 from treadle.errors import (
     ConnectionFailed,
@@ -26,6 +26,14 @@ from treadle.transport.dialing import MAX_FRAME
 from treadle.transport.session import Session
 
 pytestmark = pytest.mark.anyio
+
+
+async def something_came(fake: FakeServer) -> None:
+    """Wait until the server has a request, whose answer it may keep to itself."""
+    async with asyncio.timeout(20):
+        while not fake.items:
+            await fake.connected.wait()
+            fake.connected.clear()
 
 
 async def test_requests_of_one_loop_turn_go_in_one_frame() -> None:
@@ -54,10 +62,7 @@ async def test_a_request_whose_answer_was_lost_is_sent_again_with_the_same_conte
 
     async with fake_server(answer) as fake, Client(fake.url, "t") as client:
         submitting = asyncio.ensure_future(client.submit(job.bind(1)))
-        async with asyncio.timeout(20):
-            while not fake.items:
-                await fake.connected.wait()
-                fake.connected.clear()
+        await something_came(fake)
         silent = False
         await fake.connections[0].close(1012)
         handle = await submitting
@@ -70,14 +75,23 @@ async def test_a_request_whose_answer_was_lost_is_sent_again_with_the_same_conte
 async def test_a_request_that_may_not_be_repeated_fails_when_its_answer_was_lost() -> None:
     async with fake_server(lambda _: None) as fake, session_to(fake) as session:
         asking = asyncio.ensure_future(session.call("action", resend=False))
-        async with asyncio.timeout(20):
-            while not fake.items:
-                await fake.connected.wait()
-                fake.connected.clear()
+        await something_came(fake)
         await fake.connections[0].close(1001)
 
         with pytest.raises(ConnectionLost, match="look whether it was done"):
             await asking
+
+
+async def test_what_was_sent_when_the_session_was_given_up_may_have_been_done() -> None:
+    async with fake_server(lambda _: None) as fake, session_to(fake) as session:
+        asking = asyncio.ensure_future(session.call("action", resend=False))
+        await something_came(fake)
+        await session.close()
+
+        with pytest.raises(ConnectionLost, match="look whether it was done"):
+            await asking
+        with pytest.raises(ConnectionFailed, match="the session was closed"):
+            await session.call("action", resend=False)
 
 
 async def test_a_bound_request_never_goes_to_the_next_connection() -> None:

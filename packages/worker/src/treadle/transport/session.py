@@ -49,6 +49,8 @@ STEADY = 1.0
 FIRST_OPENING = 5.0
 """Seconds that each of several addresses has at first: a process that was stopped takes connections, and no more."""
 
+LOST = "the connection broke before the answer came: look whether it was done before you try again"
+
 ROUND = 10.0
 """Seconds in which all addresses are tried for the socket, where plain HTTP does meanwhile (at least 2.5 for each)."""
 
@@ -363,13 +365,14 @@ class Session:
             if too_large:
                 request.future.set_exception(_too_large("more than the server takes"))
             elif request.bound or not request.resend:
-                lost = "the connection broke before the answer came: look whether it was done before you try again"
-                request.future.set_exception(ConnectionLost(lost))
+                request.future.set_exception(ConnectionLost(LOST))
 
     def _fail(self, error: TreadleError) -> None:
         for request in list(self._pending.values()):
             if not request.future.done():
-                request.future.set_exception(error)
+                # Whatever ended the session: what was sent over it may have been done, or be done yet.
+                is_lost = request.sent and not request.resend
+                request.future.set_exception(ConnectionLost(LOST) if is_lost else error)
         if self._on_down is not None:
             self._on_down(error)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
-from treadle.errors import ConnectionFailed, ProblemError
+from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError
 from treadle.wire.bulk import BulkResult
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.feed import Feed
@@ -58,20 +58,20 @@ class Executor:
         """Ask the server for what was planned, portion by portion; what was answered stands, whatever breaks then."""
         self._undo = None
         results: list[BulkResult] = []
-        broken: str | None = None
+        broken: Exception | None = None
         insists = planned.if_versions
         for ids in portions(planned.tasks):
             fields = {"if_versions": found} if (found := {key: insists[key] for key in ids if key in insists}) else {}
             try:
                 answer = await self._feed.request("actions", action=planned.verb, ids=ids, **fields)
             except FAILURES as error:
-                broken = str(error)
+                broken = error
                 break
             results.append(BulkResult.model_validate(answer))
         if broken is not None and not results:
-            return failed(planned.verb, broken)
+            return not_done(planned.verb, broken)
         self._undo = undo_of(planned, results, self._model.clock.steady())
-        return report(planned, results, broken=broken)
+        return report(planned, results, broken=None if broken is None else str(broken))
 
     async def undo(self) -> Report:
         """Take the last action back where nobody else has touched the tasks since."""
@@ -89,7 +89,7 @@ class Executor:
                     return undo_report(undo, answers, broken=str(error))
                 # Nothing was taken back: what versions guard may be tried once more while there is time.
                 self._undo = undo
-                return failed("undo", str(error))
+                return not_done("undo", error)
             answers.append(answer)
         return undo_report(undo, answers)
 
@@ -135,13 +135,20 @@ class Executor:
         try:
             await self._feed.request(op, **fields)
         except FAILURES as error:
-            return failed(verb, str(error))
+            return not_done(verb, error)
         return None
 
 
 def _was_so(name: str, *, paused: bool) -> Report:
     """Return the report of what changed nothing: an undo of it would take back what somebody else did."""
     return Report(f"{name} was {'paused already' if paused else 'not paused'}", ok=True)
+
+
+def not_done(verb: str, error: Exception) -> Report:
+    """Return the report of a verb that failed, or of which nobody knows whether it was carried out."""
+    if isinstance(error, ConnectionLost):
+        return Report(f"{verb} was sent, and {clean(str(error), limit=200)}", ok=False)
+    return failed(verb, str(error))
 
 
 def failed(verb: str, why: str) -> Report:

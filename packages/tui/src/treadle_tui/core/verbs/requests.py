@@ -17,7 +17,7 @@ from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.verbs.editor import Changes, copy_of, former
-from treadle_tui.core.verbs.executor import FAILURES, Executor, failed
+from treadle_tui.core.verbs.executor import FAILURES, Executor, not_done
 from treadle_tui.core.verbs.messages import Draft
 from treadle_tui.core.verbs.plan import Ask, Report
 
@@ -91,7 +91,7 @@ class TaskRequests:
                 message = sealed_message(self._feed.sealer, task.id, name, message)
             answer = await self._feed.request("send", task_id=task.id, name=name, **message)
         except (*FAILURES, NoCodec, InvalidArguments) as error:
-            return failed("send", str(error))
+            return not_done("send", error)
         then = "received" if MessageItem.model_validate(answer).received else "it waits until the task receives it"
         return Report(f"sent {clean(name, limit=100)} to {short_id(task.id)}: {then}", ok=True)
 
@@ -103,7 +103,7 @@ class TaskRequests:
         try:
             return await (self._edit(task, changes) if task.status in WAITING else self._copy(task, changes))
         except (*FAILURES, NoCodec) as error:
-            return failed("save", str(error))
+            return not_done("save", error)
 
     async def _edit(self, task: TaskItem, changes: Changes) -> Report:
         answer = await self._feed.request("edit", id=task.id, if_version=task.version, **self._sealed(task, changes))
