@@ -160,6 +160,25 @@ async def test_what_the_server_refuses_can_be_edited_again(
     assert row["payload"] == {"angle": 8}
 
 
+async def test_6_an_edit_that_came_too_late_goes_on_with_what_others_have_changed_since(
+    server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    row = alone(server, pending(server))
+    server.refuses["edit"] = "task-conflict"
+    turns.write('{"payload": {"angle": 8}, "priority": 0, "weight": 1}')
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "e")
+        await stage.until(lambda: "The server did not take it" in stage.text())
+        row |= {"priority": 9, "version": 2}
+        del server.refuses["edit"]
+        await stage.press("e")
+        await stage.until(lambda: "changed payload of" in stage.text())
+
+    assert '"priority": 9' in turns.seen(1)
+    assert stage.asked("edit")[-1] == {"op": "edit", "id": row["id"], "if_version": 2, "payload": {"angle": 8}}
+
+
 async def test_of_a_task_that_is_over_a_changed_copy_is_submitted_and_undone(
     server: MockServer, clock: FrozenClock, turns: Turns
 ) -> None:

@@ -16,6 +16,7 @@ from treadle_tui.core.setup.app_state import AppState
 from treadle_tui.core.state.model import Model
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.actions import offered
+from treadle_tui.core.verbs.editor import Written
 from treadle_tui.core.verbs.executor import Executor
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.plan import Report
@@ -50,7 +51,7 @@ class ScreenContext:
     """What the last action did to each task, to be looked through."""
     app_state: AppState = field(default_factory=AppState)
     """The keys, the contexts, and what was typed."""
-    drafts: dict[str, str] = field(default_factory=dict)
+    drafts: dict[str, Written] = field(default_factory=dict)
     """What was written about tasks and could not be saved, by their ids."""
     keys_ahead: KeysAhead = field(default_factory=KeysAhead)
     _notice: tuple[Report, float] | None = None

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from treadle.wire.tasks import TaskItem
 from treadle_tui import external
 from treadle_tui.core.draw.format import short_id
-from treadle_tui.core.verbs.editor import Wrong, edit_text, editable, read_edit, reading_text
+from treadle_tui.core.verbs.editor import Written, Wrong, edit_text, editable, read_edit, reading_text
 from treadle_tui.core.verbs.executor import FAILURES
 from treadle_tui.core.verbs.plan import Refusal, Report
 from treadle_tui.screens.asking import AskingScreen
@@ -21,18 +20,16 @@ class EditorActions(AskingScreen):
     """A screen whose tasks can be handed to other programs; these run beside it, and it is told by message."""
 
     @dataclass
-    class Written(Message):
+    class Edited(Message):
         """The editor is closed, and left this text."""
 
-        task: TaskItem
-        text: str
+        written: Written
 
     @dataclass
     class Unsaved(Message):
         """The server did not take what was written."""
 
-        task: TaskItem
-        text: str
+        written: Written
         why: str
 
     def copied(self) -> str | None:
@@ -88,15 +85,16 @@ class EditorActions(AskingScreen):
         if refusal is not None:
             self.post_message(self.Told(refusal.report))
         else:
-            await self._write(task, self.ctx.drafts.get(key) or edit_text(task))
+            draft = self.ctx.drafts.get(key)
+            await self._write(Written(task, edit_text(task)) if draft is None else draft.again(task))
 
-    async def _write(self, task: TaskItem, text: str) -> None:
+    async def _write(self, begun: Written) -> None:
         try:
-            written = await external.edit(self.app, text, name=f"task-{short_id(task.id)}.jsonc")
+            text = await external.edit(self.app, begun.text, name=f"task-{short_id(begun.task.id)}.jsonc")
         except external.ExternalError as error:
             self.post_error(error)
         else:
-            self.post_message(self.Written(task, written))
+            self.post_message(self.Edited(Written(begun.task, text)))
 
     async def _show(self, key: str, names: Sequence[str]) -> None:
         try:
@@ -112,32 +110,34 @@ class EditorActions(AskingScreen):
         except external.ExternalError as error:
             self.post_error(error)
 
-    async def _save(self, event: Written, changes: dict[str, object]) -> None:
-        report = await self.requests.save(event.task, changes)
+    async def _save(self, written: Written, changes: dict[str, object]) -> None:
+        report = await self.requests.save(written.task, changes)
         if report.ok:
             self.post_message(self.Told(report))
         else:
-            self.post_message(self.Unsaved(event.task, event.text, report.text))
+            self.post_message(self.Unsaved(written, report.text))
 
-    def on_editor_actions_written(self, event: Written) -> None:
+    def on_editor_actions_edited(self, event: Edited) -> None:
         """Save what was changed, or say what is wrong with it."""
-        self.ctx.drafts[event.task.id] = event.text
-        changes = read_edit(event.text, event.task)
+        written = event.written
+        changes = read_edit(written.text, written.task)
         if isinstance(changes, Wrong):
-            self._ask_again(event.task, event.text, "This can't be taken", changes.problems)
-        elif not changes:
-            del self.ctx.drafts[event.task.id]
-            self.tell(Report("nothing was changed", ok=True))
+            self._ask_again(written, "This can't be taken", changes.problems)
+            return
+        self.ctx.drafts.pop(written.task.id, None)
+        if changes:
+            self.run_worker(self._save(written, changes))
         else:
-            del self.ctx.drafts[event.task.id]
-            self.run_worker(self._save(event, changes))
+            self.tell(Report("nothing was changed", ok=True))
 
     def on_editor_actions_unsaved(self, event: Unsaved) -> None:
         """Offer to edit again: what was written is not lost."""
-        self.ctx.drafts[event.task.id] = event.text
-        self._ask_again(event.task, event.text, "The server did not take it", [event.why])
+        self._ask_again(event.written, "The server did not take it", [event.why])
 
-    def _ask_again(self, task: TaskItem, text: str, title: str, problems: Sequence[str]) -> None:
+    def _ask_again(self, written: Written, title: str, problems: Sequence[str]) -> None:
+        task = written.task
+        self.ctx.drafts[task.id] = written
+
         def answered(key: str | None) -> None:
             if key in EDIT_AGAIN:
                 # With the task as it is now: it may have been changed, or have started, since.

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
 from pydantic import ValidationError
@@ -65,7 +66,24 @@ def values(task: TaskItem) -> Changes:
     return {name: found[name] for name in FIELDS}
 
 
-def edit_text(task: TaskItem) -> str:
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A text about a task, and the task as it was when the text was begun."""
+
+    task: TaskItem
+    text: str
+
+    def again(self, task: TaskItem) -> "Written":
+        """Return it as one goes on with it: of a task that is another one by now, what was changed stands in it alone.
+
+        A text that can't be read stays as it is, and is about what the task was: the server refuses to take it.
+        """
+        if self.task.version == task.version or isinstance(changes := read_edit(self.text, self.task), Wrong):
+            return self
+        return Written(task, edit_text(task, changes))
+
+
+def edit_text(task: TaskItem, changes: Mapping[str, Any] = MappingProxyType({})) -> str:
     """Return the text to be changed: JSON, with comments on lines of their own that begin with `//`."""
     what = (
         "Save and leave to change it; it keeps its place in the queue."
@@ -79,7 +97,7 @@ def edit_text(task: TaskItem) -> str:
         "",
         *(f"{name}: {words}" for name, words in FIELDS.items()),
     ]
-    return "".join(f"// {note}".rstrip() + "\n" for note in notes) + _json(values(task)) + "\n"
+    return "".join(f"// {note}".rstrip() + "\n" for note in notes) + _json({**values(task), **changes}) + "\n"
 
 
 def read_edit(text: str, task: TaskItem) -> Changes | Wrong:
