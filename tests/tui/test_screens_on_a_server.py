@@ -129,6 +129,25 @@ async def test_f2_a_flow_is_shown_follows_what_happens_and_is_run_again_after_a_
         await seen(pilot, lambda shown: "○ 1 pending ◇ 1 blocked" in shown)
 
 
+async def test_6_a_pause_of_what_ran_is_undone_once_its_worker_has_stopped_it() -> None:
+    async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
+        await register(http)
+        await submit(http)
+        _, key = await claimed(http)
+        (await http.post(f"/v1/tasks/{key}/runs/0/started")).raise_for_status()
+        await pilot.press("2")
+        await seen(pilot, lambda shown: "● running" in shown)
+
+        await pilot.press("p")
+        await seen(pilot, lambda shown: "asked 1 task to pause" in shown)
+        (await http.post(f"/v1/tasks/{key}/runs/0/paused")).raise_for_status()
+        await seen(pilot, lambda shown: "‖ paused" in shown)
+        await pilot.press("u")
+
+        await seen(pilot, lambda shown: "undone: resumed 1 task" in shown)
+        assert (await http.get(f"/v1/tasks/{key}")).json()["status"] == "pending"
+
+
 async def test_m1_a_message_is_sent_to_the_task_that_waits_for_it_and_refusals_are_told() -> None:
     async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
         await register(http)

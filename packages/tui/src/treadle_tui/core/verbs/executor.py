@@ -1,10 +1,12 @@
 """Carries verbs out: asks the server, remembers how to take the last one back, and says what was done."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError
 from treadle.wire.bulk import BulkResult
+from treadle.wire.status import Status
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.marks import TaskRef
@@ -83,7 +85,8 @@ class Executor:
         answers: list[object] = []
         for ask in undo.asks:
             try:
-                answer = await self._feed.request(ask.op, **ask.fields)
+                fields = await self._as_stopped(ask.fields, undo.stopping)
+                answer = await self._feed.request(ask.op, **fields)
             except FAILURES as error:
                 if answers:
                     return undo_report(undo, answers, broken=str(error))
@@ -92,6 +95,24 @@ class Executor:
                 return not_done("undo", error)
             answers.append(answer)
         return undo_report(undo, answers)
+
+    async def _as_stopped(self, fields: Mapping[str, Any], stopping: frozenset[str]) -> Mapping[str, Any]:
+        """Return the request with the versions that the workers' stops have given to what was running."""
+        held = [key for key in fields.get("ids", ()) if key in stopping]
+        if not held:
+            return fields
+        known = fields["if_versions"]
+        stopped = await asyncio.gather(*(self._stopped(key, known[key]) for key in held))
+        return {**fields, "if_versions": {**known, **dict(zip(held, stopped, strict=True))}}
+
+    async def _stopped(self, key: str, version: int) -> int:
+        """Return the version of a task that was to pause: the next one, once its worker has stopped it."""
+        try:
+            task = await self._feed.request("get", id=key)
+        except ProblemError:
+            return version  # The undo's own answer tells what became of it.
+        is_stopped = task["status"] == Status.PAUSED and task["version"] == version + 1
+        return version + 1 if is_stopped else version
 
     async def pause_queue(self, job: str, *, paused: bool) -> Report:
         """Pause or resume a queue by its job's full name."""

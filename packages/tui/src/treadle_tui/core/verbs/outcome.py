@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from treadle.wire.amounts import counted
 from treadle.wire.bulk import BulkResult
-from treadle.wire.status import WAITING, Status
+from treadle.wire.status import LEASED, WAITING, Status
 from treadle.wire.transitions import ADMITS, LEADS_TO
 from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.text import clean
@@ -81,7 +81,8 @@ def undo_of(planned: Plan, results: Sequence[BulkResult], steady: float) -> Undo
         Ask("actions", {"action": inverse, "ids": ids, "if_versions": {key: versions[key] for key in ids}})
         for ids in portions(able)
     )
-    return Undo(asks, PAST[inverse], steady + UNDO_SECONDS, left)
+    stopping = frozenset(task.id for task in able if task.status in LEASED)
+    return Undo(asks, PAST[inverse], steady + UNDO_SECONDS, left, stopping)
 
 
 def undo_report(undo: Undo, answers: Sequence[object], *, broken: str | None = None) -> Report:

@@ -89,6 +89,8 @@ class Undo:
     until: float
     left: "tuple[Outcome, ...]" = ()
     """The tasks that the action changed and that can't be brought back, with why."""
+    stopping: frozenset[str] = frozenset()
+    """The tasks that a worker was to stop; when it has, that is a change by nobody else."""
 
     def seconds_left(self, steady: float) -> float:
         """Return for how long it still can be undone."""
