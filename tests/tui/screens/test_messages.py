@@ -38,6 +38,19 @@ async def test_what_the_task_waits_for_is_offered_and_its_data_is_sent_as_json(s
     assert "waits until the task receives it" in stage.text()
 
 
+async def test_6_a_message_can_not_be_undone_nor_what_was_done_before_it(stage: Stage) -> None:
+    await stage.press("p")
+    assert "undo 5s" in stage.text()
+
+    await typed(stage, "send approved")
+    assert "sent approved to" in stage.text()
+    assert "undo" not in stage.text()
+    await stage.press("u")
+
+    assert "nothing to undo" in stage.text()
+    assert [request["action"] for request in stage.asked("actions")] == ["pause"]
+
+
 async def test_another_name_is_written_and_one_that_was_asked_for_before_is_completed(stage: Stage) -> None:
     await stage.press("m", "shift+tab", "ctrl+u", *"bud", "right", "enter", "enter")
 

@@ -56,9 +56,13 @@ class Executor:
         """From now on, for five seconds, `asks` take back what was just done."""
         self._undo = Undo(asks, past, self._model.clock.steady() + UNDO_SECONDS)
 
+    def forget(self) -> None:
+        """From now on there is nothing to undo: something else is done, and is what the key would seem to mean."""
+        self._undo = None
+
     async def carry_out(self, planned: Plan) -> Report:
         """Ask the server for what was planned, portion by portion; what was answered stands, whatever breaks then."""
-        self._undo = None
+        self.forget()
         results: list[BulkResult] = []
         broken: Exception | None = None
         insists = planned.if_versions
@@ -153,6 +157,7 @@ class Executor:
         """Ask the server for something; return why it could not be done, or None when it was."""
         if (refusal := self.off()) is not None:
             return refusal.report
+        self.forget()
         try:
             await self._feed.request(op, **fields)
         except FAILURES as error:

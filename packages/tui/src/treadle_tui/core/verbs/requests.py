@@ -84,6 +84,7 @@ class TaskRequests:
         refusal = self._executor.off()
         if refusal is not None:
             return refusal.report
+        self._executor.forget()
         name, data = draft.read()
         try:
             message = {**plain_request("send", {"data": data}), "id": draft.id}
@@ -100,6 +101,7 @@ class TaskRequests:
         refusal = self._executor.off()
         if refusal is not None:
             return refusal.report
+        self._executor.forget()
         try:
             return await (self._edit(task, changes) if task.status in WAITING else self._copy(task, changes))
         except (*FAILURES, NoCodec) as error:
