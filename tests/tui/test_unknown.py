@@ -57,6 +57,23 @@ async def test_7_before_the_server_has_told_of_queues_it_is_not_known_how_many_t
         server.gate.set()
 
 
+@pytest.mark.parametrize(
+    ("scopes", "word"),
+    [
+        (["queue:create-task:lab/*", "queue:claim-work:*"], "Your token sees no queue"),
+        (["queue:read:nowhere"], "No queue yet"),
+        (["queue:re*"], "No queue yet"),
+        (["*"], "No queue yet"),
+    ],
+)
+async def test_7_a_token_that_reads_no_room_is_not_told_that_there_is_no_queue(scopes: list[str], word: str) -> None:
+    async with serve() as served, client(served) as http:
+        made = await http.post("/v1/tokens", json={"name": "mara", "scopes": scopes})
+        token = made.raise_for_status().json()["token"]
+        async with up(Model(), SessionLink((served.url,), Bearer(lambda: token))) as pilot:
+            await seen(pilot, lambda shown: word in shown)
+
+
 async def test_7_queues_and_ages_stand_still_as_they_were_known(server: MockServer, clock: FrozenClock) -> None:
     async with staged(server, clock) as stage:
         running = line_of(stage, "● running")

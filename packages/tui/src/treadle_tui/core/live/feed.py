@@ -189,6 +189,7 @@ class Feed:
         except ProblemError:
             return  # A server that does not say; then it is not known.
         self._model.link.may_write = bool(answer.get("may_write", True))
+        self._model.link.scopes = tuple(answer.get("scopes") or ())
         self._model.changed(Dirty.LINK)
 
     async def _ask(self, step: Step) -> None:

@@ -4,7 +4,7 @@ The feed alone changes it; screens read it when it says that something is dirty.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Flag, auto
@@ -84,6 +84,8 @@ class LinkState:
     hello: Mapping[str, Any] = field(default_factory=dict)
     may_write: bool | None = None
     """Whether the token may change anything; None until the server has said so."""
+    scopes: Sequence[str] = ()
+    """What the token may do, as far as the server has said it; nothing for one that has all rights of a plain user."""
 
     @property
     def live(self) -> bool:

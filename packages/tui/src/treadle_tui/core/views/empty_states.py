@@ -1,6 +1,6 @@
 """What stands in empty panes: what is so, and what to type next."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Any
 
@@ -13,6 +13,9 @@ from treadle_tui.core.state.queues import ALL_QUEUES
 from treadle_tui.core.state.tables import Table
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.views.task_query import TaskQuery
+
+READ = "queue:read:"
+"""How a scope begins that reads a room."""
 
 
 def _say(text: str) -> Spans:
@@ -47,8 +50,16 @@ def _unmatched(row: str, filter_text: str, glyphs: Glyphs, keymap: Keymap, *, ev
     ]
 
 
+def _reads_no_room(scopes: Sequence[str]) -> bool:
+    """Return whether a token sees no queue, however many there are: what it does not read is not there for it."""
+    stars = (scope.removesuffix("*") for scope in scopes if scope.endswith("*"))
+    return bool(scopes) and not (any(scope.startswith(READ) for scope in scopes) or any(map(READ.startswith, stars)))
+
+
 def no_queues(model: Model) -> list[Spans]:
-    """Return the words for when no job is registered."""
+    """Return the words for when no job is registered, or none that the token sees."""
+    if model.jobs.ready and _reads_no_room(model.link.scopes):
+        return [_say("Your token sees no queue: none of its scopes reads a room, as queue:read:lab does.")]
     return _unseen(model, "queues", model.jobs) or [
         _say("No queue yet. See one at work, or start your own worker:"),
         _type("treadle demo"),
