@@ -192,6 +192,7 @@ async def test_of_a_task_that_is_over_a_changed_copy_is_submitted_and_undone(
         assert "It is failed and stays so" in turns.seen()
         (copy,) = stage.asked("submit")[-1]["tasks"]
         assert copy == {
+            "id": copy["id"],
             "job": failed["job_name"],
             "payload": {"angle": 3},
             "priority": 0,
@@ -202,6 +203,24 @@ async def test_of_a_task_that_is_over_a_changed_copy_is_submitted_and_undone(
         assert failed["status"] == "failed"
         await stage.press("u")
         await stage.until(lambda: "undone: cancelled 1 task" in stage.text())
+
+
+async def test_7_a_copy_that_is_submitted_again_as_it_was_written_is_the_same_task(
+    server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    alone(server, next(key for key, row in server.tasks.items() if row["status"] == "failed"))
+    turns.write('{"payload": {"angle": 3}}')
+
+    async with staged(server, clock) as stage:
+        server.refuses["submit"] = "store-unavailable"
+        await stage.press("2", "e")
+        await stage.until(lambda: "The server did not take it" in stage.text())
+        server.refuses.clear()
+        await stage.press("e")
+        await stage.until(lambda: "submitted" in stage.text())
+
+    first, again = (request["tasks"][0]["id"] for request in stage.asked("submit"))
+    assert again == first
 
 
 async def test_nothing_changed_means_nothing_done(server: MockServer, clock: FrozenClock, turns: Turns) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.tui.mock import FrozenClock
-from tests.tui.scene import task
+from tests.tui.scene import task, uuid
 from treadle.encryption import FernetCodec, Sealer, new_key
 from treadle.wire.sealed import seal_of
 from treadle.wire.tasks import TaskItem
@@ -15,6 +15,7 @@ from treadle_tui.core.verbs.executor import Executor
 from treadle_tui.core.verbs.requests import TaskRequests
 
 SEALER = Sealer(FernetCodec(new_key()))
+COPY = uuid(2)
 PAYLOAD = {"word": "secret"}
 
 
@@ -46,7 +47,7 @@ async def test_a_task_is_fetched_in_plain_and_its_edit_and_the_undo_go_back_seal
     asking = requests(verbs)
 
     one = await asking.fetch("x")
-    report = await asking.save(one, {"payload": {"word": "other"}, "priority": 3})
+    report = await asking.save(one, {"payload": {"word": "other"}, "priority": 3}, copy_id=COPY)
 
     assert one.payload == PAYLOAD
     assert report.ok, report.text
@@ -62,8 +63,8 @@ async def test_without_keys_a_copy_carries_the_ciphertext_and_a_changed_payload_
     asking = requests(executor(server, Sealer(None), clock))
 
     one = await asking.fetch("x")
-    copied = await asking.save(one, {"priority": 3})
-    refused = await asking.save(one, {"payload": {"word": "secret"}})
+    copied = await asking.save(one, {"priority": 3}, copy_id=COPY)
+    refused = await asking.save(one, {"payload": {"word": "secret"}}, copy_id=COPY)
 
     assert copied.ok, copied.text
     assert server.asked[-1][1]["tasks"][0]["payload"] == server.task["payload"]
@@ -75,7 +76,7 @@ async def test_a_copy_is_sealed_once(sealer: Sealer, clock: FrozenClock) -> None
     server = Server(status="completed")
     asking = requests(executor(server, sealer, clock))
 
-    await asking.save(await asking.fetch("x"), {"priority": 3})
+    await asking.save(await asking.fetch("x"), {"priority": 3}, copy_id=COPY)
 
     [copy] = server.asked[-1][1]["tasks"]
     assert SEALER.open_value(copy["payload"]) == PAYLOAD

@@ -94,7 +94,7 @@ class EditorActions(AskingScreen):
         except external.ExternalError as error:
             self.post_error(error)
         else:
-            self.post_message(self.Edited(Written(begun.task, text)))
+            self.post_message(self.Edited(begun.edited(text)))
 
     async def _show(self, key: str, names: Sequence[str]) -> None:
         try:
@@ -111,7 +111,7 @@ class EditorActions(AskingScreen):
             self.post_error(error)
 
     async def _save(self, written: Written, changes: dict[str, object]) -> None:
-        report = await self.requests.save(written.task, changes)
+        report = await self.requests.save(written.task, changes, copy_id=written.copy_id)
         if report.ok:
             self.post_message(self.Told(report))
         else:

@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
 from pydantic import ValidationError
 
+from treadle.ids import new_id
 from treadle.wire.edits import TaskEdit
 from treadle.wire.options import CLEARED, OPTIONS, TaskOptions, TaskTimes, TaskTraits
 from treadle.wire.reasons import reason
@@ -68,10 +69,18 @@ def values(task: TaskItem) -> Changes:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A text about a task, and the task as it was when the text was begun."""
+    """A text about a task, and the task as it was when the text was begun.
+
+    Submitted once more as it is, the copy that it stands for has the same id: of the two one counts.
+    """
 
     task: TaskItem
     text: str
+    copy_id: str = field(default_factory=new_id)
+
+    def edited(self, text: str) -> "Written":
+        """Return this one when it says that, else another one."""
+        return self if text == self.text else Written(self.task, text)
 
     def again(self, task: TaskItem) -> "Written":
         """Return it as one goes on with it: of a task that is another one by now, what was changed stands in it alone.

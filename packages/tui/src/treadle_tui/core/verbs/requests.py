@@ -96,14 +96,14 @@ class TaskRequests:
         then = "received" if MessageItem.model_validate(answer).received else "it waits until the task receives it"
         return Report(f"sent {clean(name, limit=100)} to {short_id(task.id)}: {then}", ok=True)
 
-    async def save(self, task: TaskItem, changes: Changes) -> Report:
+    async def save(self, task: TaskItem, changes: Changes, *, copy_id: str) -> Report:
         """Change a task that waits, or submit a changed copy of one that is over; it can be undone for five seconds."""
         refusal = self._executor.off()
         if refusal is not None:
             return refusal.report
         self._executor.forget()
         try:
-            return await (self._edit(task, changes) if task.status in WAITING else self._copy(task, changes))
+            return await (self._edit(task, changes) if task.status in WAITING else self._copy(task, changes, copy_id))
         except (*FAILURES, NoCodec) as error:
             return not_done("save", error)
 
@@ -114,8 +114,8 @@ class TaskRequests:
         self._executor.remember("edited back", Ask("edit", back))
         return Report(f"changed {', '.join(changes)} of {short_id(task.id)}", ok=True)
 
-    async def _copy(self, task: TaskItem, changes: Changes) -> Report:
-        copy = self._sealed(task, copy_of(task, changes))
+    async def _copy(self, task: TaskItem, changes: Changes, copy_id: str) -> Report:
+        copy = {"id": copy_id, **self._sealed(task, copy_of(task, changes))}
         answer = await self._feed.request("submit", room=task.room_id, tasks=[copy])
         new = TaskItem.model_validate(answer["tasks"][0])
         cancel = {"action": "cancel", "ids": [new.id], "if_versions": {new.id: new.version}}
