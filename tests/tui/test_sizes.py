@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from textual.events import DescendantFocus
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scenes import SCENES
@@ -13,6 +14,7 @@ from tests.tui.stage import settle, staged
 from tests.waiting import until
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.screens.base import BaseScreen
+from treadle_tui.widgets.grid import QueueGrid, TaskGrid
 
 SIZES = st.tuples(st.integers(60, 300), st.integers(15, 80))
 TINY = st.tuples(st.integers(1, 60), st.integers(1, 15))
@@ -64,6 +66,21 @@ async def test_8_after_a_size_that_was_too_small_the_keys_work_where_they_did(
         assert "copy" in stage.lines()[-1]
         await stage.press("down")
         assert stage.highlighted() != begun
+
+
+async def test_8_after_a_size_that_was_too_small_a_pane_that_was_passed_on_the_way_has_no_keys(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("2")
+        # On a busy machine the first of two panes that had the focus says so after the second.
+        stage.app.screen.post_message(DescendantFocus(stage.app.screen.query_one(QueueGrid)))
+        await stage.settle()
+        for size in ((50, 10), (120, 36)):
+            await stage.pilot.resize_terminal(*size)
+            await stage.settle()
+
+        assert isinstance(stage.app.focused, TaskGrid)
 
 
 @pytest.mark.parametrize("height", [15, 16, 18, 24])

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.events import DescendantFocus
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -144,9 +143,10 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         """Return whether the key does anything for what is highlighted now: else the last line does not name it."""
         return True
 
-    def on_descendant_focus(self, event: DescendantFocus) -> None:
+    def on_descendant_focus(self) -> None:
         """Other keys work in another pane."""
-        self._last_focused = event.widget
+        # Of two panes that had it one after the other, the first may say so last.
+        self._last_focused = self.focused or self._last_focused
         self.show_keys()
 
     def _show_frame(self) -> None:
