@@ -108,6 +108,7 @@ def test_what_is_no_scope_is_refused_with_its_place_c8_g9(scope: str, said: str)
         ("queue:create-task:lab", "allows nothing: write queue:create-task:<room>/<job>"),
         ("queue:create-task:lab/resize", "allows nothing ('resize' is not a job's full name: "),
         ("queue:worker-id:farm", "allows nothing: write queue:worker-id:<group>/<name>"),
+        ("queue:register-job:@internal", "allows nothing, for jobs of @internal are registered by superusers alone: "),
         ("queue:metrics:lab", "allows nothing, for metrics are of all rooms: write queue:metrics"),
     ],
 )

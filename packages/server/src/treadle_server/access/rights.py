@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 
-from treadle.wire.names import GLOBAL, InvalidJobName, InvalidRoom, parse_job_name, parse_room
+from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, InvalidRoom, parse_job_name, parse_room
 from treadle_server.domain.jobs import NO_POOL
 
 OWN = "queue:"
@@ -74,6 +74,8 @@ def _unnamed(kind: str, named: str, *, is_open: bool) -> str | None:
     first, slash, second = named.partition("/")
     if kind == METRICS:
         return ", for metrics are of all rooms" if named else None
+    if kind == REGISTER and named == INTERNAL:
+        return f", for jobs of {INTERNAL} are registered by superusers alone"
     if is_open:
         return None
     if not first or (bool(_FORMS[kind].partition("/")[1]) and not (slash and second)):
