@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,3 +84,17 @@ async def test_what_stands_where_the_token_is_to_be_and_is_no_file_is_told_g10(
     with pytest.raises(NotStarted, match=r"token can't be read \(Is a directory\): remove it, or choose another"):
         async with serve(database_url, data_dir=tmp_path / "data"):
             pass
+
+
+async def test_a_token_that_others_could_read_is_closed_to_them_when_a_server_starts_n4(
+    database_url: str, tmp_path: Path
+) -> None:
+    """As after a directory was restored: the database was closed to them, and the superuser's token was not."""
+    async with serve(database_url, data_dir=tmp_path):
+        pass
+    token = (tmp_path / "token").read_text()
+    (tmp_path / "token").chmod(0o644)
+
+    async with serve(database_url, data_dir=tmp_path):
+        assert (tmp_path / "token").read_text() == token
+        assert oct(stat.S_IMODE((tmp_path / "token").stat().st_mode)) == "0o600"

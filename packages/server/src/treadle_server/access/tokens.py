@@ -24,7 +24,7 @@ from treadle_server.access.scopes import EVERYTHING, check_new
 from treadle_server.clock import Clock
 from treadle_server.domain.instants import instant
 from treadle_server.errors import Forbidden, StoreUnavailable, TooManyRequests, Unauthorized, ValidationFailed
-from treadle_server.private import read_file, write_file
+from treadle_server.private import close_to_others, read_file, write_file
 from treadle_server.settings import DATA_DIR, LOOPBACK, Settings
 from treadle_server.store.base import Tx
 from treadle_server.store.store import SqlStore
@@ -86,7 +86,11 @@ class Access:
         """
         await self.credentials.keys.prepare()
         path, told = self._settings.token_file, {"name": "the token's file", "setting": DATA_DIR}
-        if self._settings.auth == "none" or await self._is_superuser(read_file(path, **told)):
+        if self._settings.auth == "none":
+            return
+        if await self._is_superuser(read_file(path, **told)):
+            with contextlib.suppress(OSError):  # where the file is mounted to be read alone, the doctor says who may
+                close_to_others(path)
             return
         async with self._store.write() as tx:
             await _alone(tx)
