@@ -98,6 +98,20 @@ async def test_every_list_takes_a_limit_from_0_to_500(root: httpx.AsyncClient, l
     assert len(paths) >= 9
 
 
+async def test_every_list_takes_an_offset_as_far_as_the_database_counts(root: httpx.AsyncClient, lab: Room):
+    """G9: behind the largest of them the steps of a task on PostgreSQL were 500."""
+    task = await lab.submit()
+    await root.put(filled("/v1/rooms/{room}/webhooks/{name}"), json={"url": "https://example.com/hook"})
+    paged = [endpoint.path for endpoint in ENDPOINTS if "offset" in endpoint.query]
+
+    for path in (filled(path.replace("{task_id}", task["id"])) for path in paged):
+        for offset, status in ((2**31 - 1, 200), (2**31, 422)):
+            answer = await root.get(path, params={"offset": offset})
+            assert answer.status_code == status, (path, offset)
+            assert status == 422 or answer.json()["items"] == [], path
+    assert len(paged) >= 9
+
+
 async def test_the_runs_of_a_task_are_a_list_with_pages(lab: Room):
     """E12, Z17."""
     url = f"/v1/rooms/lab/tasks/{lab.job}"

@@ -23,7 +23,8 @@ from treadle_server.operations.context import OperationContext, task_id_of, work
 from treadle_server.operations.problems import from_validation
 from treadle_server.store.read.filters import seen
 
-MOST_OFFSET = 2**31
+MOST_OFFSET = 2**31 - 1
+"""The largest number of a step that PostgreSQL can compare: a list of steps begins with that number."""
 
 
 @dataclass(frozen=True, slots=True)
