@@ -17,6 +17,7 @@ from tests.worker.cli.conftest import Command, Shop
         (["--at", "tomorrow"], "'--at': 'tomorrow' is no time with a zone: write it as 2026-01-31T12:00:00+01:00"),
         (["--run-timeout", "-5"], "'--run-timeout': -5.0 is not in the range"),
         (["--delay", "soon"], "'--delay': 'soon' is no duration: write 90s"),
+        (["--timeout", "nan"], "'--timeout': 'nan' is no duration: write 90s"),
     ],
 )
 def test_n4_a_wrong_option_is_told_by_its_flag(command: Command, flags: list[str], told: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from math import isnan, nan
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -54,6 +55,8 @@ class Duration(click.FloatRange):
         try:
             seconds = float(value) if seconds is None else seconds
         except ValueError:
+            seconds = nan
+        if isnan(seconds):
             self.fail(f"{value!r} is no duration: write 90s, 45m, 1h30m or 2d, or a number of seconds", param, ctx)
         return float(super().convert(seconds, param, ctx))
 
