@@ -100,3 +100,21 @@ def test_6_an_undo_that_breaks_off_says_what_is_not_known() -> None:
 
     assert said.text == "undone: rerun 1,000 of 1,002 tasks, not 00001000, 00001001; then the connection is gone"
     assert [outcome.text for outcome in said.outcomes if not outcome.ok] == ["not known: the answer never came"] * 2
+
+
+def test_6_what_was_never_asked_for_is_not_said_to_be_unknown() -> None:
+    """Of the thousands behind the portion that broke off nothing was sent."""
+    keys = [f"{number:08}" for number in range(2 * PORTION + 1)]
+    found = planned("cancel", *map(aim, keys))
+    undo = undo_of(found, [result("cancel", dict.fromkeys(keys, 2))], steady=0.0)
+    assert undo is not None
+    first = dict.fromkeys(keys[:PORTION], 3)
+
+    for said in (
+        report(found, [result("cancel", first)], broken="the connection is gone"),
+        undo_report(undo, [result("rerun", first)], broken="the connection is gone"),
+    ):
+        words = {outcome.id: outcome.text for outcome in said.outcomes if not outcome.ok}
+        assert list(words) == keys[PORTION:]
+        assert words[keys[PORTION]] == words[keys[2 * PORTION - 1]] == "not known: the answer never came"
+        assert words[keys[2 * PORTION]] == "left alone: it broke off before this one"

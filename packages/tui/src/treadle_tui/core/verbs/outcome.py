@@ -18,6 +18,9 @@ PORTION = 1000
 NAMED = 3
 """How many of the tasks that an undo could not bring back are named in its line; `report` shows all."""
 
+UNKNOWN = "not known: the answer never came"
+NOT_ASKED = "left alone: it broke off before this one"
+
 INVERSE: dict[Verb, Verb] = {"cancel": "rerun", "pause": "resume", "resume": "pause"}
 
 _RESTORES: dict[Verb, frozenset[Status]] = {
@@ -48,16 +51,17 @@ def report(planned: Plan, results: Sequence[BulkResult], *, broken: str | None =
     if broken is not None:
         text += f"; then {clean(broken, limit=200)}"
     done = {key for result in results for key in result.versions}
-    outcomes = tuple(_outcomes(planned, done, problems))
+    outcomes = tuple(_outcomes(planned, done, problems, asked=(len(results) + 1) * PORTION))
     return Report(text, ok=not problems and broken is None, outcomes=outcomes)
 
 
-def _outcomes(planned: Plan, done: set[str], problems: dict[str, str]) -> Iterator[Outcome]:
-    for task in planned.tasks:
+def _outcomes(planned: Plan, done: set[str], problems: dict[str, str], *, asked: int) -> Iterator[Outcome]:
+    for place, task in enumerate(planned.tasks):
         if task.id in done:
             yield Outcome(task.id, ok=True, text=f"{PAST[planned.verb]}; it was {task.status.value}")
         else:
-            yield Outcome(task.id, ok=False, text=problems.get(task.id, "not known: the answer never came"))
+            unknown = UNKNOWN if place < asked else NOT_ASKED
+            yield Outcome(task.id, ok=False, text=problems.get(task.id, unknown))
     for task in planned.left:
         yield Outcome(task.id, ok=False, text=f"left alone: it is {task.status.value}")
 
@@ -90,7 +94,11 @@ def undo_report(undo: Undo, answers: Sequence[object], *, broken: str | None = N
     outcomes = [*undo.left]
     for place, ask in enumerate(undo.asks):
         if ask.op == "actions":
-            outcomes += _undone(answers[place], undo.past) if place < len(answers) else _unknown(ask)
+            if place < len(answers):
+                outcomes += _undone(answers[place], undo.past)
+            else:
+                why = UNKNOWN if place == len(answers) else NOT_ASKED
+                outcomes += [Outcome(key, ok=False, text=why) for key in ask.fields["ids"]]
     lost = [outcome for outcome in outcomes if not outcome.ok]
     text = f"undone: {undo.past}"
     if outcomes:
@@ -113,7 +121,3 @@ def _undone(answer: object, past: str) -> Iterator[Outcome]:
     result = BulkResult.model_validate(answer)
     yield from (Outcome(key, ok=True, text=past) for key in result.versions)
     yield from (Outcome(problem.id, ok=False, text=problem.detail) for problem in result.problems)
-
-
-def _unknown(ask: Ask) -> Iterator[Outcome]:
-    return (Outcome(key, ok=False, text="not known: the answer never came") for key in ask.fields["ids"])
