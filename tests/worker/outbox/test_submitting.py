@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session
 
 from tests.worker.outbox.conftest import note, orders, rows
-from treadle import Client, Options, outbox, task
+from treadle import Client, Limit, Options, outbox, task
 from treadle.encryption import FernetCodec, Sealer, new_key
 from treadle.errors import InvalidArguments, NoCodec
 from treadle.outbox import submitting
@@ -83,7 +83,7 @@ async def test_many_rows_are_written_of_whatever_gives_their_tasks(shop: AsyncEn
     assert len(written) == 2
 
 
-@task(name="sealed", encrypted=True)
+@task(name="sealed", encrypted=True, limits=[Limit("words", key="/word", concurrency=1)])
 def sealed(word: str) -> str:
     return word
 
@@ -103,6 +103,7 @@ async def test_an_encrypted_task_is_encrypted_in_the_row_already_and_the_relay_n
         there = await keyed.get(task_id)
 
     assert "secret" not in row.body
+    assert '"treadle:limit_keys":{"/word":"' in row.body.replace(" ", "")
     assert [one.id for one in outcome.handed] == [task_id]
     assert (there.encrypted, there.payload) == (True, {"word": "secret"})
 

@@ -3,6 +3,7 @@
 import pytest
 
 from treadle.wire.sealed import (
+    LIMIT_KEYS,
     class_of,
     identities,
     is_seal,
@@ -34,6 +35,19 @@ def test_what_may_be_plain_text_is_no_seal(value: object) -> None:
 @pytest.mark.parametrize("value", [None, 7, "text", [SEAL], {}, {"n": 1}, {"treadle:encrypted": SEAL, "n": 1}])
 def test_a_sealed_value_is_an_object_with_the_one_key(value: object) -> None:
     assert seal_of(value) is None
+
+
+@pytest.mark.parametrize("keys", [{}, {"/customer": None}, {"/customer": "ZGlnZXN0", "/a/0": "b2xkZXI"}])
+def test_beside_the_seal_of_a_payload_stand_the_digests_of_its_limits_keys(keys: dict[str, str | None]) -> None:
+    assert seal_of({**sealed_value(SEAL), LIMIT_KEYS: keys}) == SEAL
+
+
+@pytest.mark.parametrize(
+    "keys", [None, [], "/customer", {"customer": "ZGlnZXN0"}, {"/customer": "acme & sons"}, {"/customer": 7}]
+)
+def test_what_could_be_a_key_in_plain_is_none_of_them(keys: object) -> None:
+    assert seal_of({**sealed_value(SEAL), LIMIT_KEYS: keys}) is None
+    assert seal_of({LIMIT_KEYS: {}, **sealed_value(SEAL)}) is None, "a sealed value begins with its seal"
 
 
 TEXT = f"<treadle:encrypted:{SEAL}>"

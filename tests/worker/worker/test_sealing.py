@@ -19,7 +19,7 @@ from tests.worker.vaults import (
     whisper_in_steps,
     whisper_in_thread,
 )
-from treadle import Client, Context, Every, Options, Pause, TaskFailed, Worker, task
+from treadle import Client, Context, Every, Limit, Options, Pause, TaskFailed, Worker, task
 from treadle.client import bulk_sealing
 from treadle.encryption import FernetCodec, Sealer, new_key
 from treadle.errors import (
@@ -273,7 +273,9 @@ async def test_a_pause_keeps_a_checkpoint_that_the_next_run_gets_in_plain(keyed:
 async def test_a_schedule_of_the_code_is_sealed_and_set_anew_only_when_it_or_the_first_key_has_changed(
     client: Client, either: Any
 ) -> None:
-    @task(encrypted=True, schedule=Every(3600, arguments={"word": SECRET}))
+    limits = [Limit("words", key="/word", concurrency=1)]
+
+    @task(encrypted=True, schedule=Every(3600, arguments={"word": SECRET}), limits=limits)
     async def nightly(word: str) -> str:
         return word
 
@@ -286,6 +288,7 @@ async def test_a_schedule_of_the_code_is_sealed_and_set_anew_only_when_it_or_the
     ]
 
     assert seal_of(found[0].payload) is not None
+    assert [*found[0].payload["treadle:limit_keys"]] == ["/word"]
     assert [found[0].content_hash == one for one in said] == [True, False]
 
 

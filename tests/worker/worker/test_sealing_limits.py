@@ -1,4 +1,4 @@
-"""Encrypted tasks have steps and count against limits; no key of a limit is looked for in what is sealed."""
+"""Encrypted tasks have steps, and count against limits by keys that their clients compute."""
 
 import asyncio
 from collections import Counter
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from treadle import Client, Context, Limit, Options, task
+from treadle import Client, Context, Limit, Options, TaskHandle, task
 from treadle.encryption import FernetCodec, new_key
-from treadle.errors import DefinitionError, JobNotFound, ValidationFailed
+from treadle.encryption.fields import sealed_payload
+from treadle.errors import InvalidArguments, InvalidPayload, ValidationFailed
 from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio
@@ -16,21 +17,87 @@ pytestmark = pytest.mark.anyio
 CODEC = FernetCodec(new_key())
 
 
-def test_the_limits_of_an_encrypted_task_have_no_key_in_its_arguments() -> None:
-    with pytest.raises(DefinitionError, match="the server reads no arguments of an encrypted task: /customer"):
+@task(encrypted=True, limits=[Limit("api", key="/who/customer", concurrency=1)])
+async def ask(who: dict[str, Any], n: int = 0) -> int:
+    """Count against the limit of a customer."""
+    return n
 
-        @task(encrypted=True, limits=[Limit("api", key="/customer", concurrency=1)])
-        async def ask(customer: str) -> None: ...
+
+def of(customer: object, n: int = 0) -> Any:
+    return ask.bind({"customer": customer}, n)
 
 
-async def test_an_encrypted_job_whose_limits_point_into_its_payload_is_refused(client: Client) -> None:
-    limits = [{"name": "api", "key": "/customer", "concurrency": 1}]
-    wanted = {"category": "tasks", "name": "ask", "schema": {}, "encrypted": True, "limits": limits}
+async def blocked(client: Client, handle: TaskHandle[Any]) -> str | None:
+    return (await client.get(handle.id)).blocked_by
 
-    with pytest.raises(ValidationFailed, match="limits: the payload of an encrypted job is not read here"):
-        await client.request("PUT", "/v1/rooms/@global/jobs", wanted)
-    with pytest.raises(JobNotFound):
-        await client.job("@global:tasks:ask")
+
+async def test_limits_of_encrypted_tasks_are_counted_by_what_their_keys_point_to(server: Served) -> None:
+    """It is told by a digest: 5 and 5.0 are one key, and nobody reads which."""
+    async with Client(server.url, server.token, codec=CODEC) as keyed, Client(server.url, server.token) as reader:
+        handles = [await keyed.submit(of(customer)) for customer in ("acme", "acme", "other", 5, 5.0, None, None)]
+        worker = await claiming(keyed)
+
+        held = [await blocked(keyed, handle) is not None for handle in handles]
+        assert held == [False, True, False, False, True, False, True]
+        assert worker == 4
+        kept = (await reader.get(handles[0].id)).payload
+        assert "acme" not in str(kept)
+        assert [*kept] == ["treadle:encrypted", "treadle:limit_keys"]
+        assert (await keyed.get(handles[0].id)).payload == {"who": {"customer": "acme"}, "n": 0}
+
+
+async def claiming(client: Client) -> int:
+    """Let a worker claim what it may, and return how much that is."""
+    made = await client.request("POST", "/v1/workers", {"name": "w", "concurrency": 50})
+    body = {"category": "tasks", "name": "ask", "worker_id": made["id"], "encrypted": True, "schema": SCHEMA}
+    await client.request("PUT", "/v1/rooms/@global/jobs", body)
+    answer = await client.request("POST", "/v1/tasks/claim", {"worker_id": made["id"], "tasks": 50})
+    return len(answer["tasks"])
+
+
+SCHEMA = ask.signature.schema
+
+
+async def test_every_way_to_submit_tells_the_keys_of_an_encrypted_task(server: Served) -> None:
+    """By name, in bulk, by a schedule, by an edit: each counts against the customer's own limit."""
+    async with Client(server.url, server.token, codec=CODEC) as keyed:
+        await keyed.register(ask)
+        name, payload = ask.full_name, {"who": {"customer": "acme"}, "n": 1}
+        named = await keyed.submit_raw(name, payload)
+        [bulk] = await keyed.submit_many([of("acme")])
+        await keyed.set_schedule("nightly", job=name, payload=payload, interval=3600)
+        ticked = await keyed.run_schedule("nightly")
+        edited = await keyed.submit(of("other"))
+        await keyed.edit(edited.id, payload=payload)
+        apart = await keyed.submit(of("apart"))
+
+        assert await claiming(keyed) == 2
+
+        found = [(await keyed.get(one)).blocked_by is None for one in (named.id, bulk.id, ticked.id, edited.id)]
+        assert found.count(True) == 1
+        assert await blocked(keyed, apart) is None
+
+
+async def test_a_sealed_payload_that_does_not_tell_its_keys_is_refused(server: Served) -> None:
+    """By an older client, or one whose task has other limits: it would count against no key."""
+    async with Client(server.url, server.token, codec=CODEC) as keyed:
+        await keyed.register(ask)
+        path = "/v1/rooms/@global/tasks/@global:tasks:ask"
+        sealed = sealed_payload(keyed.sealer, {"who": {}}, None, ["/tenant"])
+
+        for payload in (sealed, {"treadle:encrypted": sealed["treadle:encrypted"]}):
+            with pytest.raises(ValidationFailed, match="does not say the key /who/customer of api: submit it by"):
+                await keyed.request("POST", path, {"payload": payload})
+        with pytest.raises(InvalidPayload, match="are encrypted and this payload is not"):
+            plain = {**sealed, "treadle:limit_keys": {"/who/customer": "acme & sons"}}
+            await keyed.request("POST", path, {"payload": plain})
+        assert (await keyed.stats()).counts == {}
+
+
+async def test_a_key_that_leads_to_an_object_is_refused_before_anything_is_sent(server: Served) -> None:
+    async with Client(server.url, server.token, codec=CODEC) as keyed:
+        with pytest.raises(InvalidArguments, match="limits: the key /who/customer leads to an object or a list"):
+            await keyed.submit(of(["acme"]))
 
 
 async def test_encrypted_tasks_with_steps_keep_their_limits(server: Served, working: Any) -> None:
@@ -47,7 +114,7 @@ async def test_encrypted_tasks_with_steps_keep_their_limits(server: Served, work
         return customer.upper()
 
     @task(encrypted=True, max_retries=1, retry_base=0.0)
-    async def ask(ctx: Context, customer: str) -> str:
+    async def inquire(ctx: Context, customer: str) -> str:
         said = await ctx.step("call", call, customer)
         if ctx.run_id == 0:
             raise KeyError("again")
@@ -56,10 +123,10 @@ async def test_encrypted_tasks_with_steps_keep_their_limits(server: Served, work
     async with Client(server.url, server.token, codec=CODEC) as keyed:
         await keyed.set_limit("api", concurrency=1)
         handles = [
-            await ask.submit(customer=name, options=Options(limits=[Limit("api", key=name[0])]))
+            await inquire.submit(customer=name, options=Options(limits=[Limit("api", key=name[0])]))
             for name in ("a1", "a2", "a3", "b1")
         ]
-        async with working(ask, codec=CODEC, concurrency=4):
+        async with working(inquire, codec=CODEC, concurrency=4):
             results = [await one.result(timeout=60) for one in handles]
 
     assert results == ["A1", "A2", "A3", "B1"]

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.tui.mock import FrozenClock
-from tests.tui.scene import task, uuid
+from tests.tui.scene import job, task, uuid
 from treadle.encryption import FernetCodec, Sealer, new_key
-from treadle.wire.sealed import seal_of
+from treadle.wire.sealed import LIMIT_KEYS, MARK, seal_of
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.model import Model
@@ -81,3 +81,18 @@ async def test_a_copy_is_sealed_once(sealer: Sealer, clock: FrozenClock) -> None
     [copy] = server.asked[-1][1]["tasks"]
     assert SEALER.open_value(copy["payload"]) == PAYLOAD
     assert TaskItem.model_validate({**server.task, "payload": copy["payload"]}).encrypted
+
+
+async def test_what_is_edited_tells_the_keys_of_its_limits_which_the_server_can_not_read(clock: FrozenClock) -> None:
+    server, limits = Server(status="scheduled"), [{"name": "words", "key": "/word"}, {"name": "all"}]
+    verbs = executor(server, SEALER, clock)
+    row = job(server.task["job_name"], 1, counts={}, wave=0, oldest=None, workers=[], defaults={"limits": limits})
+    verbs._model.jobs.expect("jobs")
+    verbs._model.apply({"push": "snapshot", "sub": "jobs", "topic": "jobs", "seq": 1, "total": 1, "rows": [row]})
+
+    asking = requests(verbs)
+    report = await asking.save(await asking.fetch("x"), {"payload": {"word": "other"}}, copy_id=COPY)
+
+    assert report.ok, report.text
+    payload = server.asked[-1][1]["payload"]
+    assert payload == {MARK: payload[MARK], LIMIT_KEYS: {"/word": SEALER.digest(b"limit-key\0other")}}

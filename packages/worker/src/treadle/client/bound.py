@@ -1,9 +1,10 @@
 """A task with its arguments, and what a client has to know of a task: no more, so that it works for every kind."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from treadle.client.limit import Limit
 from treadle.client.options import Options
 from treadle.wire.names import JobName
 
@@ -50,6 +51,10 @@ class Submittable(Protocol):
     @property
     def encrypted(self) -> bool:
         """Whether its arguments are encrypted before they are sent."""
+
+    @property
+    def limits(self) -> Sequence[Limit]:
+        """What it counts against."""
 
     def registration(self, settings: "Settings", *, replace: bool = False) -> dict[str, Any]:
         """Return the body that registers the job, as `JobRegister`; what the task leaves open is the settings'.

@@ -295,7 +295,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         item = item_of(bound.task.full_name, bound.payload, over(options, bound.options))
         if bound.arguments_from:
             item["arguments_from"] = dict(bound.arguments_from)
-        return sealed_item(self.sealer, item) if bound.task.encrypted else item
+        return sealed_item(self.sealer, item, bound.task) if bound.task.encrypted else item
 
     async def _send(
         self, room: str, items: list[dict[str, Any]], tasks: Sequence[Submittable | None], *, wait: bool

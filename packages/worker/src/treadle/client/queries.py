@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from treadle.client.requests import Listing, Requester, path_part, path_parts, query_of, tasks_path
+from treadle.client.requests import Listing, Requester, job_path, path_part, path_parts, query_of, tasks_path
 from treadle.encryption.fields import opened_task
 from treadle.ids import task_id_of
 from treadle.wire.artifacts import ArtifactItem
@@ -74,9 +74,7 @@ class Queries(Requester):
 
     async def job(self, full_name: str, *, room: str | None = None) -> JobItem:
         """Return one job, by its full name, as seen from `room` (its own when left out); raises `JobNotFound`."""
-        seen_from = room or full_name.partition(":")[0]
-        path = f"/v1/rooms/{path_part(seen_from)}/jobs/{path_part(full_name)}"
-        return JobItem.model_validate(await self.request("GET", path))
+        return JobItem.model_validate(await self.request("GET", job_path(full_name, room)))
 
     def workers(self, *, room: str | None = None, limit: int | None = None, offset: int = 0) -> Listing[WorkerItem]:
         """Return the workers, newest first; with `room` those alone that serve a job which is seen from it."""

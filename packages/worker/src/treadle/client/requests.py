@@ -48,6 +48,11 @@ def tasks_path(room: str | None) -> str:
     return "/v1/tasks" if room is None else f"/v1/rooms/{path_part(room)}/tasks"
 
 
+def job_path(full_name: str, room: str | None = None) -> str:
+    """Return where a job is read, as seen from a room, or from its own."""
+    return f"/v1/rooms/{path_part(room or full_name.partition(':')[0])}/jobs/{path_part(full_name)}"
+
+
 def task_of(sealer: Sealer, answer: dict[str, Any]) -> TaskItem:
     """Return a task of a server's answer, what is encrypted in it opened where one of the sealer's keys fits."""
     return TaskItem.model_validate(opened_task(sealer, answer))

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from treadle.encryption.fields import sealed_payload
+from treadle.client.bound import Submittable
+from treadle.encryption.fields import keys_of, sealed_payload
 from treadle.encryption.sealer import Sealer
 from treadle.errors import Forbidden, InvalidArguments, JobNotFound, NoCodec
 from treadle.wire.jobs import JobItem
@@ -12,14 +13,18 @@ ReadJob = Callable[[str, str], Awaitable[JobItem]]
 """Reads a job by its full name, as seen from a room."""
 
 
-def sealed_item(sealer: Sealer, item: dict[str, Any]) -> dict[str, Any]:
-    """Return a task to be submitted with its payload sealed. Raises `NoCodec`, before anything is sent."""
+def sealed_item(sealer: Sealer, item: dict[str, Any], task: Submittable) -> dict[str, Any]:
+    """Return an item that submits the task with its payload sealed.
+
+    Raises `NoCodec` and `InvalidArguments`, before anything is sent.
+    """
     if not sealer.has_codec:
         raise NoCodec(
             f"tasks of {item['job']} are encrypted, and the client has no keys: Client(codec=…), or set"
             " TREADLE_ENCRYPTION_KEYS; nothing was sent"
         )
-    return {**item, "payload": sealed_payload(sealer, item["payload"], item["id"])}
+    keys = [limit.key for limit in task.limits]
+    return {**item, "payload": sealed_payload(sealer, item["payload"], item["id"], keys)}
 
 
 class NamedJobs:
@@ -55,7 +60,7 @@ class NamedJobs:
         if not known.encrypted:
             return payload
         check(known, payload)
-        return sealed_payload(self._sealer, payload, of)
+        return sealed_payload(self._sealer, payload, of, keys_of(known))
 
 
 def check(job: JobItem, payload: Mapping[str, Any]) -> None:

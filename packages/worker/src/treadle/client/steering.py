@@ -4,8 +4,8 @@ from typing import Any, Unpack
 
 from treadle.client.bulk_sealing import joined, parted
 from treadle.client.options import wire_edits
-from treadle.client.requests import Requester, task_of
-from treadle.encryption.fields import SAID, opened_step, sealed_message, sealed_words
+from treadle.client.requests import Requester, job_path, task_of
+from treadle.encryption.fields import SAID, keys_of, opened_step, sealed_message, sealed_words
 from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
 from treadle.ids import new_id, task_id_of
 from treadle.values import plain_request
@@ -130,8 +130,13 @@ class Steering(Requester):
         """Return what is said of a task, sealed as the task wants it; which is asked only where there are keys."""
         if not self.sealer.has_codec or all(fields.get(name) is None for name in SAID):
             return fields
-        is_encrypted = bool((await self.call("get", {"id": task_id_of(task_id)})).get("encrypted"))
-        return sealed_words(self.sealer, plain_request("edit", fields)) if is_encrypted else fields
+        task = await self.call("get", {"id": task_id_of(task_id)})
+        if not task.get("encrypted"):
+            return fields
+        keys: list[str | None] = []
+        if fields.get("payload") is not None:
+            keys = keys_of(JobItem.model_validate(await self.request("GET", job_path(task["job_name"]))))
+        return sealed_words(self.sealer, plain_request("edit", fields), keys)
 
     async def _act(self, task_id: GivenId, action: Action, **fields: Any) -> TaskItem:
         given = {name: value for name, value in fields.items() if value is not None}

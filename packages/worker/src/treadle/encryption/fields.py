@@ -2,14 +2,16 @@
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from treadle.encryption.sealer import Sealer
-from treadle.errors import CantDecrypt, EncryptionError
+from treadle.errors import CantDecrypt, EncryptionError, InvalidArguments
 from treadle.values import plain_request
+from treadle.wire.jobs import JobItem
+from treadle.wire.pointers import key_at, pointers_among
 from treadle.wire.runs import MOST_SEALED_MESSAGE
-from treadle.wire.sealed import LONGEST_CLASS, UNSEALED, seal_of, seal_of_text, shown
+from treadle.wire.sealed import LIMIT_KEYS, LONGEST_CLASS, UNSEALED, seal_of, seal_of_text, shown
 
 log: logging.Logger = logging.getLogger("treadle")
 
@@ -28,21 +30,41 @@ _FRAME = re.compile(r"^[ ]*File \"")
 _HEAD = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?::|$)", re.ASCII)
 
 
-def sealed_payload(sealer: Sealer, payload: Mapping[str, Any], of: str | None) -> Raw:
-    """Return a payload sealed; `of` is the id of its task, if it has one.
+def sealed_payload(sealer: Sealer, payload: Mapping[str, Any], of: str | None, keys: Iterable[str | None] = ()) -> Raw:
+    """Return a payload sealed; `of` is the id of its task, if it has one, and `keys` are those of its job's limits.
 
-    Raises `NoCodec`, and `InvalidArguments` for what can't be sent in plain either: the server would not see it.
+    What these point to is told by a digest, the same for all tasks: what the server counts by. Raises `NoCodec`, and
+    `InvalidArguments` for what can't be sent in plain either: the server would not see it.
     """
-    return sealer.value(plain_request("payload", payload), of)
+    plain = plain_request("payload", payload)
+    sealed = sealer.value(plain, of)
+    if pointers := pointers_among(keys):
+        sealed[LIMIT_KEYS] = {pointer: _limit_key(sealer, pointer, plain) for pointer in pointers}
+    return sealed
 
 
-def sealed_words(sealer: Sealer, fields: Raw) -> Raw:
+def keys_of(job: JobItem) -> list[str | None]:
+    """Return the keys of a job's limits."""
+    return [limit.get("key") for limit in job.defaults.get("limits") or ()]
+
+
+def _limit_key(sealer: Sealer, pointer: str, payload: Raw) -> str | None:
+    try:
+        text = key_at(pointer, payload)
+    except ValueError as error:
+        raise InvalidArguments(f"limits: the key {pointer} {error}") from None
+    return None if text is None else sealer.digest(f"limit-key\0{text}".encode())
+
+
+def sealed_words(sealer: Sealer, fields: Raw, keys: Iterable[str | None] = ()) -> Raw:
     """Return what an edit or a resolve says of an encrypted task, sealed; what is sealed already stays as it is.
 
-    Raises `NoCodec`.
+    `keys` are those of its job's limits. Raises as `sealed_payload`.
     """
     given = [name for name in _VALUES if fields.get(name) is not None and seal_of(fields[name]) is None]
     sealed: Raw = {name: sealer.value(fields[name]) for name in given}
+    if "payload" in sealed:
+        sealed["payload"] = sealed_payload(sealer, fields["payload"], None, keys)
     if fields.get("error"):
         sealed["error"] = sealer.text(fields["error"])
     return {**fields, **sealed}

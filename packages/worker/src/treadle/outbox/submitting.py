@@ -118,7 +118,10 @@ def _rows(
     given = checked_bounds(bounds)
     items = [item_of(one.task.full_name, one.payload, over(options, one.options)) for one in given]
     # Here and not when it is handed over: the row lies in the user's database, and the relay needs no keys.
-    items = [sealed_item(sealer, item) if one.task.encrypted else item for one, item in zip(given, items, strict=True)]
+    items = [
+        sealed_item(sealer, item, one.task) if one.task.encrypted else item
+        for one, item in zip(given, items, strict=True)
+    ]
     with tracing.submitting(items):
         return [_row(bound.task, item, room) for bound, item in zip(given, items, strict=True)]
 

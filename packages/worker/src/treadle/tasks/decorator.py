@@ -156,7 +156,7 @@ def task(
             schedule=checked(inner.__qualname__, schedule),
             verdicts=Verdicts.of(inner.__qualname__, retry_on, fail_on),
             encrypted=_encrypted(inner, room, encrypted=encrypted),
-            limits=_limits(inner, limits, encrypted=encrypted),
+            limits=_limits(inner, limits),
         )
         remember(made.full_name, inner, frame)
         return made
@@ -224,7 +224,7 @@ def _encrypted(function: Callable[..., Any], room: str, *, encrypted: bool) -> b
     return encrypted
 
 
-def _limits(function: Callable[..., Any], limits: object, *, encrypted: bool) -> Sequence[Limit]:
+def _limits(function: Callable[..., Any], limits: object) -> Sequence[Limit]:
     """Return a decorator's limits, checked in form. Raises `DefinitionError`."""
     where = f"@task of {function.__qualname__}"
     if not isinstance(limits, list | tuple) or not all(isinstance(one, Limit) for one in limits):
@@ -235,8 +235,6 @@ def _limits(function: Callable[..., Any], limits: object, *, encrypted: bool) ->
         _list_of_limits().validate_python([one.of_job() for one in limits])
     except ValidationError as error:
         raise DefinitionError(f"{where}: limits: {first_wrong(error)}") from None
-    if encrypted and (pointing := [one.key for one in limits if (one.key or "").startswith("/")]):
-        raise DefinitionError(f"{where}: limits: the server reads no arguments of an encrypted task: {pointing[0]}")
     return limits
 
 

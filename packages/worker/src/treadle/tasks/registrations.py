@@ -35,6 +35,6 @@ def registration(task: "Task[..., Any]", sealer: Sealer) -> tuple[str, dict[str,
     name = plan.name or f"{task.job.category}:{task.job.name}"
     said = json.dumps(body, sort_keys=True).encode()
     if task.encrypted:
-        sealed = {"payload": sealed_payload(sealer, body["payload"], of=None), "content_hash": sealer.digest(said)}
-        return name, body | sealed
+        sealed = sealed_payload(sealer, body["payload"], None, [limit.key for limit in task.limits])
+        return name, body | {"payload": sealed, "content_hash": sealer.digest(said)}
     return name, body | {"content_hash": sha256(said).hexdigest()}

@@ -3,15 +3,22 @@
 What is encrypted for a task stands in one text, the seal: the ciphertext in URL-safe base64, and before it, divided by
 a dot, up to eight keyed digests of the plain text, divided by commas. Two seals that share a digest are of the same
 plain text. A JSON value is sealed as `{"treadle:encrypted": seal}`, a text as `<treadle:encrypted:seal>`; before a
-sealed error its class may stand, `KeyError: <treadle:encrypted:…>`, which then is all that can be read of it.
+sealed error its class may stand, `KeyError: <treadle:encrypted:…>`, which then is all that can be read of it. Beside
+the seal of a payload stand the keys of those limits that point into it: `"treadle:limit_keys": {pointer: digest}`,
+which are keyed digests of what is found there, and null where nothing is.
 """
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from treadle.wire.pointers import is_pointer
+
 MARK = "treadle:encrypted"
-"""The one key of a sealed JSON value."""
+"""The first key of a sealed JSON value, and but for payloads the only one."""
+
+LIMIT_KEYS = "treadle:limit_keys"
+"""The second key of a sealed payload whose job has limits that point into it."""
 
 ENCRYPTED = "(encrypted)"
 """What stands for a sealed value where no key opens it."""
@@ -31,6 +38,8 @@ UNSEALED = "the worker's codec failed to encrypt what the run came to; the worke
 _DIGEST = r"[A-Za-z0-9_-]{1,64}"
 _SEAL = rf"(?:{_DIGEST}(?:,{_DIGEST}){{0,{MOST_DIGESTS - 1}}}\.)?[A-Za-z0-9_-]+={{0,2}}"
 _WHOLE = re.compile(_SEAL)
+_ONE_DIGEST = re.compile(_DIGEST)
+_KEYS = ([MARK], [MARK, LIMIT_KEYS])
 _TEXT = re.compile(rf"(?:([A-Za-z_][A-Za-z0-9_.]{{0,{LONGEST_CLASS - 1}}}): )?<{MARK}:({_SEAL})>")
 _BEGINNING = f"<{MARK}:"
 
@@ -42,10 +51,20 @@ def is_seal(value: object) -> bool:
 
 def seal_of(value: object) -> str | None:
     """Return the seal of a sealed JSON value; None when it is no such value."""
-    if not isinstance(value, Mapping) or len(value) != 1:
+    if not isinstance(value, Mapping) or [*value] not in _KEYS or not _are_limit_keys(value.get(LIMIT_KEYS, {})):
         return None
-    found = value.get(MARK)
+    found = value[MARK]
     return found if isinstance(found, str) and is_seal(found) else None
+
+
+def _are_limit_keys(value: object) -> bool:
+    """Return whether this says nothing in plain but which pointers there are."""
+    return isinstance(value, Mapping) and all(
+        isinstance(pointer, str)
+        and is_pointer(pointer)
+        and (key is None or (isinstance(key, str) and _ONE_DIGEST.fullmatch(key) is not None))
+        for pointer, key in value.items()
+    )
 
 
 def seal_of_text(text: str | None) -> str | None:
@@ -89,6 +108,7 @@ def identities(seal: str) -> tuple[str, ...]:
 
 __all__ = [
     "ENCRYPTED",
+    "LIMIT_KEYS",
     "LONGEST_CLASS",
     "MARK",
     "MOST_DIGESTS",

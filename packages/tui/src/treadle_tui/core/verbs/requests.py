@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.encryption.fields import opened_task, sealed_message, sealed_words
+from treadle.encryption.fields import keys_of, opened_task, sealed_message, sealed_words
 from treadle.errors import InvalidArguments, NoCodec, TaskNotFound
 from treadle.values import plain_request
 from treadle.wire.bulk import Frozen
@@ -104,7 +104,7 @@ class TaskRequests:
         self._executor.forget()
         try:
             return await (self._edit(task, changes) if task.status in WAITING else self._copy(task, changes, copy_id))
-        except (*FAILURES, NoCodec) as error:
+        except (*FAILURES, NoCodec, InvalidArguments) as error:
             return not_done("save", error)
 
     async def _edit(self, task: TaskItem, changes: Changes) -> Report:
@@ -123,5 +123,8 @@ class TaskRequests:
         return Report(f"submitted {short_id(new.id)}, like {short_id(task.id)} but for {', '.join(changes)}", ok=True)
 
     def _sealed(self, task: TaskItem, said: dict[str, Any]) -> dict[str, Any]:
-        """Return what is said of a task, sealed if it is an encrypted one. Raises `NoCodec`."""
-        return sealed_words(self._feed.sealer, said) if task.encrypted else said
+        """Return what is said of a task, sealed if it is an encrypted one. Raises `NoCodec` and `InvalidArguments`."""
+        if not task.encrypted:
+            return said
+        job = self._feed.job(task.job_name)
+        return sealed_words(self._feed.sealer, said, () if job is None else keys_of(job))

@@ -1,0 +1,44 @@
+"""Keys of limits that a job takes out of its tasks' payloads, by JSON pointers (RFC 6901)."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+_INDEX = re.compile("0|[1-9][0-9]*")
+"""A place in a list, as RFC 6901 writes it."""
+
+
+def is_pointer(key: str | None) -> bool:
+    """Return whether a job's key points into the payload."""
+    return key is not None and key.startswith("/")
+
+
+def pointers_among(keys: Iterable[str | None]) -> list[str]:
+    """Return those of a job's keys that point into the payload."""
+    return [key for key in keys if key is not None and is_pointer(key)]
+
+
+def key_at(pointer: str, content: Any) -> str | None:
+    """Return the key that stands where a pointer leads, None when nothing does.
+
+    Raises `ValueError`, saying why, for an object or a list.
+    """
+    found = content
+    for part in pointer[1:].split("/"):
+        step = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and _INDEX.fullmatch(step) and int(step) < len(found):
+            found = found[int(step)]
+        elif isinstance(found, dict):
+            found = found.get(step)
+        else:
+            return None
+    if isinstance(found, dict | list):
+        raise ValueError("leads to an object or a list; let it lead to one value")  # noqa: TRY004 - of its content
+    return found if found is None or isinstance(found, str) else _number_text(found)
+
+
+def _number_text(number: float) -> str:
+    """Return a number or a boolean as a key: 5, 5.0 and 5e0 are one key, however a database writes them."""
+    if isinstance(number, bool):
+        return "true" if number else "false"
+    return str(int(number)) if number == int(number) else repr(number)
