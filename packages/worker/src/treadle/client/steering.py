@@ -97,8 +97,8 @@ class Steering(Requester):
         None takes away what a task need not have, such as `timeout`, `target` or `unique_key`. The payload and
         checkpoint of an encrypted task are sealed, which needs the keys; against its schema only its worker checks
         them. Raises `TaskNotFound`, `InvalidTaskTransition` when it is claimed or over, `TaskConflict` by `if_version`
-        or when another task holds the unique key, `Forbidden` also for scopes that are not held, and
-        `ValidationFailed`.
+        or when another task holds the unique key, `Forbidden` also for scopes that are not held, `ValidationFailed`,
+        and for the payload of an encrypted task `JobNotFound`, and `InvalidArguments` as `submit`.
         """
         said = await self._sealed(task_id, wire_edits(changes))
         body = {"id": task_id_of(task_id), **said, **({} if if_version is None else {"if_version": if_version})}
