@@ -79,6 +79,8 @@ def test_f2_a_task_that_has_ended_waits_for_nothing(command: Command, shop: Shop
     first, last, flow_id = put(shop, {"ref": "a"}, {"depends_on": {"x": "a"}})
 
     command.said("cancel", first)
+    # What waited for it follows it a moment later.
+    shop.http.get(f"/v1/tasks/{last}", headers={"Prefer": "wait=20"}).raise_for_status()
 
     lines = command.said("flow", flow_id).splitlines()
     assert lines[1].startswith(f"cancelled {shop.job} {last} (dependency-failed) - ")

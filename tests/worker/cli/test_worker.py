@@ -94,7 +94,7 @@ def test_a_module_that_ends_its_process_does_not_end_the_worker_without_a_word(
     ("options", "message"),
     [
         (["--concurrency", "2", "--min-concurrency", "3"], "min_concurrency is from 0 to the concurrency of 2, not 3"),
-        (["--drain-grace", "nan"], "drain_grace is a time in seconds, or a timedelta, 0 or more, not nan"),
+        (["--drain-grace", "nan"], "Invalid value for '--drain-grace': 'nan' is no duration"),
     ],
 )
 @pytest.mark.usefixtures("started")
