@@ -78,6 +78,22 @@ async def test_every_way_to_submit_tells_the_keys_of_an_encrypted_task(server: S
         assert await blocked(keyed, apart) is None
 
 
+async def test_who_may_not_read_the_job_edits_an_encrypted_task_that_has_no_such_key(server: Served) -> None:
+    """The edit asks for the job's limits, and what is not known of them only the server can miss."""
+
+    @task(name="plain", encrypted=True)
+    async def plain(n: int) -> int:
+        return n
+
+    async with Client(server.url, server.token, codec=CODEC) as keyed:
+        handle = await keyed.submit(plain.bind(1))
+        made = await keyed.create_token("editor", scopes=["queue:control-task:@global"])
+        async with Client(server.url, made.token, codec=CODEC) as editor:
+            await editor.edit(handle.id, payload={"n": 2})
+
+        assert (await keyed.get(handle.id)).payload == {"n": 2}
+
+
 async def test_a_sealed_payload_that_does_not_tell_its_keys_is_refused(server: Served) -> None:
     """By an older client, or one whose task has other limits: it would count against no key."""
     async with Client(server.url, server.token, codec=CODEC) as keyed:

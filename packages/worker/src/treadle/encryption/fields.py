@@ -62,8 +62,8 @@ def sealed_words(sealer: Sealer, fields: Raw, keys: Iterable[str | None] = ()) -
     `keys` are those of its job's limits. Raises as `sealed_payload`.
     """
     given = [name for name in _VALUES if fields.get(name) is not None and seal_of(fields[name]) is None]
-    sealed: Raw = {name: sealer.value(fields[name]) for name in given}
-    if "payload" in sealed:
+    sealed: Raw = {name: sealer.value(fields[name]) for name in given if name != "payload"}
+    if "payload" in given:
         sealed["payload"] = sealed_payload(sealer, fields["payload"], None, keys)
     if fields.get("error"):
         sealed["error"] = sealer.text(fields["error"])
