@@ -3,7 +3,10 @@
 from datetime import UTC, datetime, timedelta
 
 ALIKE = timedelta(seconds=2)
-"""How old an answer's date may be: it has whole seconds, and servers write it once a second.
+"""How far a server's clock may seem ahead and agree: it and this machine's are asked at two moments."""
+
+OLDEST = timedelta(seconds=5)
+"""How old an answer's date may be: it has whole seconds, and servers write it once a second, later when they are busy.
 
 Clocks that seem to differ by no more agree. Of others the latest time is taken that it can be, so that nothing that has
 happened is told as what is to come.
@@ -29,7 +32,7 @@ class ServerTime:
             ahead = parsedate_to_datetime(date or "") - machine_time()
         except (TypeError, ValueError):
             return
-        self._ahead = ahead + ALIKE if abs(ahead) > ALIKE else timedelta()
+        self._ahead = timedelta() if -OLDEST <= ahead <= ALIKE else ahead + OLDEST
 
     def now(self) -> datetime:
         """Return the server's time."""
