@@ -41,7 +41,7 @@ def test_schedules_are_set_listed_shown_paused_run_and_deleted_e10(command: Comm
 
 
 def test_every_option_of_a_submit_is_one_of_a_schedule(command: Command, shop: Shop) -> None:
-    words = [*WORDS.split(), "--deadline", "30"]
+    words = [*WORDS.split(), "--deadline", "30", "--flow-name", "nightly report"]
 
     made = command.read("schedules", "set", "full", shop.job, "--every", "90", *words)
 
@@ -49,7 +49,7 @@ def test_every_option_of_a_submit_is_one_of_a_schedule(command: Command, shop: S
         "priority": 2, "timeout": 5, "max_retries": 1, "max_requeues": 2, "retry_base": 1, "retry_multiplier": 3,
         "retry_randomization": 0.5, "lease_seconds": 20, "heartbeat_increment": 5, "start_timeout": 9,
         "on_failure": "release", "target": "crane", "weight": 2, "budget": 7, "pool": "gpu", "tags": {"a": "b"},
-        "scopes": ["queue:read:lab"], "unique_key": "k", "deadline": 30,
+        "scopes": ["queue:read:lab"], "unique_key": "k", "deadline": 30, "flow_name": "nightly report",
     }  # fmt: skip
     assert command.read("schedules", "delete", "full") == [{"deleted": "full"}]
 

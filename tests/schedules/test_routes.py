@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.api.rooms import NewUser, Room, make_room, problem
+from tests.clients import client_at
 from tests.live.sockets import connected
 from tests.live.test_feeds import KEYS, Mirror
 from treadle.wire.schedules import ScheduleContent
@@ -263,13 +264,13 @@ ALL_OPTIONS: dict[str, Any] = {
     "retry_randomization": 0.25, "timeout": 9.0, "lease_seconds": 20.0, "heartbeat_increment": 5.0,
     "start_timeout": 7.0, "on_failure": "release", "weight": 3, "budget": 12.5, "pool": "gpu", "target": "robot",
     "tags": {"order": "A-17"}, "scopes": ["queue:read:lab"], "unique_key": "k", "deadline": 60.0,
-    "limits": [{"name": "api", "key": "acme", "weight": 1}],
+    "limits": [{"name": "api", "key": "acme", "weight": 1}], "flow_name": "nightly report",
 }  # fmt: skip
 
 
 def test_a_schedule_says_every_field_of_a_submit_but_its_id_its_trace_and_when_it_is_due() -> None:
     fields = TaskSubmit.model_fields.keys() - {"id", "delay", "scheduled_at", "traceparent", "tracestate", "baggage"}
-    fields -= {"depends_on", "arguments_from", "flow_id", "flow_name", "on_dependency_failure"}
+    fields -= {"depends_on", "arguments_from", "flow_id", "on_dependency_failure"}
     assert ALL_OPTIONS.keys() == fields - {"payload"}
     assert fields <= ScheduleContent.model_fields.keys()
 
@@ -285,9 +286,8 @@ async def test_every_option_is_put_shown_changed_taken_away_and_given_to_the_tas
 
     assert made["options"] == ALL_OPTIONS
     expected = ALL_OPTIONS | {"tags": {"schedule": "nightly", "order": "A-17"}}
-    assert {name: task[name] for name in expected if name != "deadline"} == {
-        name: value for name, value in expected.items() if name != "deadline"
-    }
+    kept = expected.keys() - {"deadline", "flow_name"}
+    assert {name: task[name] for name in kept} == {name: expected[name] for name in kept}
     assert task["deadline"] is not None
     assert changed["options"] == {
         **{name: value for name, value in ALL_OPTIONS.items() if name != "unique_key"},
@@ -297,10 +297,34 @@ async def test_every_option_is_put_shown_changed_taken_away_and_given_to_the_tas
     assert (next_task["unique_key"], next_task["scopes"]) == (None, ["queue:read:else"])
 
 
+@ON_BOTH
+async def test_each_task_of_a_schedule_begins_a_flow_and_adds_to_it_while_it_runs_f2_e10(
+    served: Served, lab: Room
+) -> None:
+    await put(lab, flow_name="etl", scopes=[f"queue:create-task:lab/{lab.job}"])
+
+    flows = []
+    for _ in range(2):
+        begun = (await lab.client.post(f"{PATH}/run")).json()
+        claim = (await lab.claim())["task"]
+        assert (claim["id"], claim["flow_id"]) == (begun["id"], begun["flow_id"])
+        async with client_at(served.url, {"Authorization": f"Bearer {claim['credentials']}"}) as code:
+            more = {"payload": {"n": 2}, "flow_id": begun["flow_id"], "depends_on": {"first": begun["id"]}}
+            added = await code.post(f"/v1/rooms/lab/tasks/{lab.job}", json=more)
+        assert added.status_code == 202, added.text
+        flow = (await lab.client.get(f"/v1/flows/{begun['flow_id']}")).json()
+        assert (flow["name"], flow["room_id"], flow["submitter"], flow["total"]) == ("etl", "lab", "admin", 2)
+        assert (await lab.client.post(f"/v1/flows/{begun['flow_id']}/cancel")).status_code == 200
+        flows.append(begun["flow_id"])
+    assert flows[0] != flows[1]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"deadline": 0},
+        {"flow_name": ""},
+        {"depends_on": {"a": "b"}},
         {"deadline": 30, "jitter": 30},
         {"deadline": "2999-01-01T00:00:00Z"},
         {"scopes": ["two words"]},

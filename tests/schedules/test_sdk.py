@@ -89,12 +89,13 @@ def test_a_registration_says_how_each_task_is_run() -> None:
 
 async def test_a_client_sets_every_option_of_the_tasks(client: Client) -> None:
     await client.request("PUT", "/v1/rooms/@global/jobs", {"category": "tasks", "name": "tidy", "retain": True})
-    options = Options(scopes=["queue:read:lab"], unique_key="k", tags={"a": "b"}, budget=3)
+    options = Options(scopes=["queue:read:lab"], unique_key="k", tags={"a": "b"}, budget=3, flow_name="etl")
 
     item = await client.set_schedule("s", job="@global:tasks:tidy", interval=60, options=options, deadline=30)
 
     assert item.options == {
         "scopes": ["queue:read:lab"], "unique_key": "k", "tags": {"a": "b"}, "budget": 3.0, "deadline": 30.0,
+        "flow_name": "etl",
     }  # fmt: skip
     with pytest.raises(errors.InvalidArguments, match="scheduled_at"):
         await client.set_schedule("s", job="@global:tasks:tidy", interval=60, options=Options(scheduled_at=SOMEDAY))

@@ -22,7 +22,7 @@ from treadle_server.operations.encode import dumps, schedule_data
 from treadle_server.store.read import schedules as read_schedules
 from treadle_server.store.read.schedules import ScheduleView
 
-_OPTIONS = frozenset({*TaskTraits.model_fields, "deadline"})
+_OPTIONS = frozenset({*TaskTraits.model_fields, "deadline", "flow_name"})
 """What a schedule's template may hold."""
 
 

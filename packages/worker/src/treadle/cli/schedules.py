@@ -72,6 +72,7 @@ def show(name: str, *, room: str, is_json: bool) -> None:
 @task_traits
 @click.option("--deadline", type=Duration(0, min_open=True),
               help="How long after its tick a task is of use.")  # fmt: skip
+@click.option("--flow-name", help="The flow that each of its tasks begins, and may add to while it runs.")
 @click.option("--paused/--running", default=None, help="Whether it makes tasks; left out, as it is.")
 @_room
 @as_json

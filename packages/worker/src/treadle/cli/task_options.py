@@ -76,7 +76,8 @@ class Age(_Seconds):
 
 def flag_of(name: str) -> str:
     """Return how an option is called on the command line, without the dashes."""
-    return OPTIONS[name].flag or name.replace("_", "-")
+    told = OPTIONS.get(name)
+    return told.flag if told is not None and told.flag else name.replace("_", "-")
 
 
 def task_traits(function: Function) -> Function:
@@ -179,9 +180,9 @@ def _by_flag(said: str) -> str:
     """Return what was said of an option with the flag that it was given by, in the place of its name."""
     place, colon, why = said.partition(":")
     name, dot, below = place.partition(".")
-    if not colon or name not in {"id", *OPTIONS}:
+    if not colon or name not in {"id", "flow_name", *OPTIONS}:
         return said
-    return f"--{name if name == 'id' else flag_of(name)}{f' {below}' if dot else ''}:{why}"
+    return f"--{flag_of(name)}{f' {below}' if dot else ''}:{why}"
 
 
 def _limit(argument: str) -> dict[str, Any]:

@@ -18,9 +18,7 @@ from treadle.wire.ids import Uuid
 from treadle.wire.options import GivenOptions, TaskEdits
 from treadle.wire.reasons import reason
 
-_OF_ONE_TASK = frozenset(
-    {"id", "depends_on", "flow_id", "flow_name", "delay", "scheduled_at", "deadline", "on_dependency_failure"}
-)
+_OF_ONE_TASK = frozenset({"id", "depends_on", "flow_id", "delay", "scheduled_at", "deadline", "on_dependency_failure"})
 
 _DUE: Mapping[str, None] = {"delay": None, "scheduled_at": None}
 """What says when a task is due: one of them."""
@@ -49,7 +47,7 @@ class Options(Timed):
     flow_id: Uuid | None = None
     """The flow that it belongs to: a new one, or the submitter's own."""
     flow_name: Text | None = None
-    """What a new flow is called."""
+    """What a new flow is called; of a schedule, the flow that each of its tasks begins."""
 
     if TYPE_CHECKING:
 

@@ -39,11 +39,13 @@ Zone = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class ScheduleContent(TaskTraits):
-    """What a schedule's tasks are like: all that a submit says of one but its id and when it is due."""
+    """What a schedule's tasks are like: all that a submit says of one but its id, its time and what it waits for."""
 
     payload: GivenObject = Field(default_factory=dict)
     deadline: PositiveSeconds | None = None
     """Seconds from the tick past which its task is of no use; of one that is run by hand, from then."""
+    flow_name: Text | None = None
+    """What the flow is called that each of its tasks begins, and adds to while it runs; left out, it begins none."""
     cron: Text | None = None
     """Five fields (minute hour day-of-month month day-of-week), or six with the second first."""
     zone: Zone | None = None

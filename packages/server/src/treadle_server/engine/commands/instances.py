@@ -11,8 +11,10 @@ from typing import Any
 
 import orjson
 from pydantic_core import from_json, to_json
+from uuid_utils import uuid7
 
 from treadle_server.domain.admission import Wanted
+from treadle_server.domain.flows import Flow
 from treadle_server.domain.limits import Named
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
@@ -63,8 +65,9 @@ def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None, *
     Raises `LimitNotFound`, `LimitFull`, or `ValidationFailed` for limits that can't be.
     """
     options = options_of(schedule)
-    target, tags, scopes, unique_key, limits, seconds = (
-        options.pop(name, None) for name in ("target", "tags", "scopes", "unique_key", "limits", "deadline")
+    target, tags, scopes, unique_key, limits, seconds, flow_name = (
+        options.pop(name, None)
+        for name in ("target", "tags", "scopes", "unique_key", "limits", "deadline", "flow_name")
     )
     job = work.jobs_by_num[schedule.job_num]
     item = Submission(
@@ -84,6 +87,9 @@ def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None, *
     task = make_task(work, item, job, named, room=schedule.room, user=schedule.owner)
     task.schema_version = schedule.schema_version
     task.schedule_id = schedule.id
+    if flow_name is not None:
+        task.flow_id = str(uuid7())
+        work.dependencies.add_flow(Flow(task.flow_id, flow_name, schedule.room, schedule.owner, work.now))
     work.add_task(task)
     crowd_in(work, task, named)
     schedule.last_at, schedule.last_task_id = tick or work.now, task.id
