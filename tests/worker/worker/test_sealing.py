@@ -303,6 +303,23 @@ async def test_submits_by_name_are_checked_and_sealed_in_the_client(keyed: Clien
     assert (await client.list()).total == 1
 
 
+async def test_a_submit_by_name_takes_arguments_from_others_and_lacks_no_more_than_these(
+    keyed: Client, either: Any
+) -> None:
+    @task(encrypted=True)
+    async def told() -> str:
+        return SECRET
+
+    async with either(told, whisper, codec=CODEC):
+        first = await keyed.submit(told.bind())
+        options = Options(depends_on={"heard": first.id})
+        handle = await keyed.submit_raw(whisper.full_name, {}, options=options, arguments_from={"word": "heard"})
+        with pytest.raises(InvalidArguments, match="word"):
+            await keyed.submit_raw(whisper.full_name, {}, options=options)
+
+        assert await handle.result(30) == {"said": SECRET}
+
+
 async def test_an_edit_a_resolve_and_a_schedule_by_hand_are_sealed(keyed: Client, client: Client) -> None:
     handle = await keyed.submit(whisper.bind(word="x"), options=Options(delay=3600))
 

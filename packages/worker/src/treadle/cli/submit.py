@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from treadle.cli.dependencies import Bonds, bonds_of, dependencies
 from treadle.cli.show import as_json, open_client, print_json, say, say_result
 from treadle.cli.standing import kept_by
 from treadle.cli.task_options import Duration, each_once, options_of, pair, parsed, task_times, task_traits
@@ -29,12 +30,14 @@ FIRST_LOOK, LONGEST_PAUSE = 0.2, 5.0
 @click.option("--timeout", "wait_seconds", type=Duration(0), help="Seconds to wait at most, with --wait.")
 @click.option("--room", type=NAME, help="The room to submit from; the job's own when left out.")
 @click.option("--id", help="The task's id, a UUID: the same id with the same content is the same task.")
+@dependencies
 @task_times
 @task_traits
 @as_json
 def submit(
     job: str, arguments: tuple[str, ...], *, payload: str | None, wait: bool, wait_seconds: float | None,
-    room: str | None, is_json: bool, **given: Any,
+    room: str | None, depends_on: tuple[str, ...], argument_from: tuple[str, ...],
+    flow: str | None, is_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Submit a task to JOB, room:category:name, and print its id.
 
@@ -44,15 +47,17 @@ def submit(
         raise click.UsageError("--timeout: only with --wait; a run's own is --run-timeout")
     options = options_of(given)
     body = payload_of(arguments, payload)
-    asyncio.run(_submit(job, body, options, room=room, wait=wait, wait_seconds=wait_seconds, is_json=is_json))
+    bonds = bonds_of(depends_on, argument_from, flow)
+    asyncio.run(_submit(job, body, options, bonds, room=room, wait=wait, wait_seconds=wait_seconds, is_json=is_json))
 
 
 async def _submit(
-    job: str, payload: dict[str, Any], options: "Options", *, room: str | None, wait: bool, wait_seconds: float | None,
-    is_json: bool,
+    job: str, payload: dict[str, Any], options: "Options", bonds: Bonds, *, room: str | None, wait: bool,
+    wait_seconds: float | None, is_json: bool,
 ) -> None:  # fmt: skip
     async with open_client(room) as client:
-        handle = await client.submit_raw(job, payload, options=options, wait=wait)
+        bound = await bonds.over(client, options)
+        handle = await client.submit_raw(job, payload, options=bound, arguments_from=bonds.arguments_from, wait=wait)
         if wait:
             try:
                 await _wait(handle, wait_seconds, is_json=is_json)

@@ -84,7 +84,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
 
         self.settings: Settings = settings or Settings()
         self.sealer: Sealer = Sealer(codec or codec_of(self.settings))
-        self._named_jobs = NamedJobs(self.sealer)
+        self._named_jobs = NamedJobs(self.sealer, lambda job, room: self.job(job, room=room))
         self._urls = split_urls(url) if url else self.settings.urls
         self._bearer = bearer_of(token, self.settings)
         self.room: str | None = room_in(room) if room else self.settings.room if self.settings.room != GLOBAL else None
@@ -224,17 +224,22 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         return await self._send(room, items, tasks, wait=wait)
 
     async def submit_raw(
-        self, job: str, payload: Mapping[str, Any], *, options: Options | None = None, wait: bool = False
-    ) -> TaskHandle[Any]:
+        self, job: str, payload: Mapping[str, Any], *, options: Options | None = None,
+        arguments_from: Mapping[str, str] | None = None, wait: bool = False,
+    ) -> TaskHandle[Any]:  # fmt: skip
         """Submit to a job by its full name, `room:category:name`, with a JSON payload; raises as `submit`.
 
+        `arguments_from` tells which arguments are results of what it `depends_on`, each with the name from there.
         A client with keys first reads the job, once, to learn whether its tasks are encrypted. Then it checks the
         payload itself, and raises `InvalidArguments`.
         """
         name = _parsed(job)
         room = self.room or name.room
-        item = item_of(str(name), plain_request(job, {"payload": payload})["payload"], options)
-        item["payload"] = await self._wanted_by(str(name), room, item["payload"], of=item["id"])
+        plain = plain_request(job, {"payload": payload, "arguments_from": arguments_from})
+        item = item_of(str(name), plain["payload"], options, plain["arguments_from"])
+        item["payload"] = await self._named_jobs.payload(
+            str(name), room, item["payload"], of=item["id"], later=plain["arguments_from"] or {}
+        )
         try:
             return (await self._send(room, [item], [None], wait=wait))[0]
         except InvalidPayload:
@@ -286,15 +291,10 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         return self.opening().waiters.wait(task_id_of(task_id), is_coming=is_coming)
 
     async def _wanted_by(self, job: str, room: str, payload: Mapping[str, Any], *, of: str | None) -> Mapping[str, Any]:
-        async def read(job: str, room: str) -> JobItem:
-            return await self.job(job, room=room)
-
-        return await self._named_jobs.payload(job, room, payload, of=of, read=read)
+        return await self._named_jobs.payload(job, room, payload, of=of)
 
     def _item_of(self, bound: Bound[Any], options: Options | None) -> dict[str, Any]:
-        item = item_of(bound.task.full_name, bound.payload, over(options, bound.options))
-        if bound.arguments_from:
-            item["arguments_from"] = dict(bound.arguments_from)
+        item = item_of(bound.task.full_name, bound.payload, over(options, bound.options), bound.arguments_from)
         return sealed_item(self.sealer, item, bound.task) if bound.task.encrypted else item
 
     async def _send(

@@ -1,6 +1,6 @@
 """A submit as it goes over the wire: what is made of a task with its arguments and options, and what is none."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from treadle.client.bound import Bound
@@ -12,12 +12,16 @@ from treadle.wire.names import GLOBAL, SHARED_ROOMS, JobName
 R = TypeVar("R")
 
 
-def item_of(job: str, payload: dict[str, Any], options: Options | None) -> dict[str, Any]:
+def item_of(
+    job: str, payload: dict[str, Any], options: Options | None, arguments_from: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Return the item of a submit. Raises `InvalidArguments` for options that are none.
 
     The id is the submitter's, so that a submit whose answer was lost can be repeated.
     """
     item: dict[str, Any] = {"id": new_task_id(), "job": job, "payload": payload}
+    if arguments_from:
+        item["arguments_from"] = dict(arguments_from)
     return item if options is None else item | as_options(options).wire()
 
 

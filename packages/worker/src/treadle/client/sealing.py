@@ -1,6 +1,6 @@
 """What a client does before it sends an encrypted task: its payload is checked against the schema, and sealed."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import Any
 
 from treadle.client.bound import Submittable
@@ -33,8 +33,9 @@ class NamedJobs:
     It is asked once for each, and only by clients that have keys.
     """
 
-    def __init__(self, sealer: Sealer) -> None:
+    def __init__(self, sealer: Sealer, read: ReadJob) -> None:
         self._sealer = sealer
+        self._read = read
         self._known: dict[tuple[str, str], JobItem] = {}
 
     def forget(self) -> None:
@@ -42,10 +43,11 @@ class NamedJobs:
         self._known.clear()
 
     async def payload(
-        self, job: str, room: str, payload: Mapping[str, Any], *, of: str | None, read: ReadJob
+        self, job: str, room: str, payload: Mapping[str, Any], *, of: str | None, later: Container[str] = ()
     ) -> Mapping[str, Any]:
-        """Return a payload as the job, which is `read` unless it is known, wants it: sealed, when it is encrypted.
+        """Return a payload as the job, which is read unless it is known, wants it: sealed, when it is encrypted.
 
+        It may lack the arguments that come `later`, as results of other tasks.
         Raises `InvalidArguments` for one that does not satisfy the schema, which the server then can't check.
         """
         if not self._sealer.has_codec:
@@ -53,19 +55,20 @@ class NamedJobs:
         known = self._known.get((job, room))
         if known is None:
             try:
-                known = self._known[job, room] = await read(job, room)
+                known = self._known[job, room] = await self._read(job, room)
             except (JobNotFound, Forbidden):
                 # The server says of the submit itself what is wrong with it.
                 return payload
         if not known.encrypted:
             return payload
-        check(known, payload)
+        check(known, payload, later)
         return sealed_payload(self._sealer, payload, of, keys_of(known))
 
 
-def check(job: JobItem, payload: Mapping[str, Any]) -> None:
+def check(job: JobItem, payload: Mapping[str, Any], later: Container[str] = ()) -> None:
     """Check a payload against its job's schema; without jsonschema-rs, of the extra, that is left to the worker.
 
+    The arguments that come `later` are not required.
     Raises `InvalidArguments`.
     """
     try:
@@ -73,7 +76,10 @@ def check(job: JobItem, payload: Mapping[str, Any]) -> None:
     except ImportError:
         return
     # As at the server: nothing that a schema refers to is fetched.
-    validator = jsonschema_rs.validator_for(job.schema_, offline=True)
+    schema = dict(job.schema_)
+    if isinstance(required := schema.get("required"), list):
+        schema["required"] = [name for name in required if name not in later]
+    validator = jsonschema_rs.validator_for(schema, offline=True)
     for error in validator.iter_errors(payload):
         place = ".".join(["payload", *map(str, error.instance_path)])
         raise InvalidArguments(f"{job.full_name}: {place}: {error.message[:300]}")

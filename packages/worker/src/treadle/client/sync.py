@@ -254,10 +254,12 @@ class SyncClient:
         return [SyncHandle(handle) for handle in self.run(work)]
 
     def submit_raw(
-        self, job: str, payload: Mapping[str, Any], *, options: Options | None = None, wait: bool = False
-    ) -> SyncHandle[Any]:
+        self, job: str, payload: Mapping[str, Any], *, options: Options | None = None,
+        arguments_from: Mapping[str, str] | None = None, wait: bool = False,
+    ) -> SyncHandle[Any]:  # fmt: skip
         """Submit to a job by its full name, `room:category:name`, and return a handle; as `Client.submit_raw`."""
-        return SyncHandle(self.run(self.client.submit_raw(job, payload, options=options, wait=wait)))
+        submitting = self.client.submit_raw(job, payload, options=options, arguments_from=arguments_from, wait=wait)
+        return SyncHandle(self.run(submitting))
 
     def handle(self, task_id: GivenId) -> SyncHandle[Any]:
         """Return a handle of a task that was submitted before."""
