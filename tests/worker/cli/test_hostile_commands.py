@@ -73,6 +73,11 @@ USES: dict[str, list[Use] | str] = {
         _quiet(lambda it: [it.open(), "--payload", VALUE], code=2),
         _quiet(lambda it: [it.failed, "--priority", "1"], code=1),
     ],
+    "failures": [
+        Use(lambda it: ["--room", it.room]),
+        Use(lambda it: ["--room", it.room, "--json"]),
+        Use(lambda _: ["--job", VALUE], code=1),
+    ],
     "flow": [
         Use(lambda it: [it.flow()]),
         Use(lambda it: [it.flow(), "--json"]),
@@ -97,6 +102,11 @@ USES: dict[str, list[Use] | str] = {
     "limits show": [
         Use(lambda it: [it.put_limit("kept"), "--room", it.room]),
         Use(lambda it: [it.put_limit("kept"), "--room", it.room, "--json"]),
+    ],
+    "logs": [
+        Use(lambda it: [it.done]),
+        Use(lambda it: [it.done, "--follow", "--json"]),
+        Use(lambda _: [VALUE], code=2),
     ],
     "migrate": [Use(lambda _: ["--database-url", VALUE], code=2)],
     "pause": [
@@ -149,6 +159,8 @@ USES: dict[str, list[Use] | str] = {
         _quiet(lambda it: [it.job, f"n={VALUE}", "--tag", f"{VALUE}={VALUE}", "--room", it.room]),
         Use(lambda it: [it.job, f"n={LINES}", "--room", it.room, "--json"]),
         Use(lambda _: [VALUE], code=1),
+        Use(lambda it: [it.job, "--room", it.room, "--depends-on", f"{VALUE}={it.failed}", "--json"]),
+        Use(lambda it: [it.job, "--depends-on", VALUE], code=2),
         Use(lambda it: [*it.as_submitted(it.done), "--wait"], is_data=True),
         Use(lambda it: [*it.as_submitted(it.failed), "--wait"], code=1),
     ],

@@ -1,8 +1,12 @@
-"""`treadle tasks`, `jobs` and `workers`: how many there are, and that what is claimed does not run yet."""
+"""`treadle tasks`, `failures`, `jobs` and `workers`: how many there are, and that what is claimed does not run yet."""
 
 import pytest
 
 from tests.worker.cli.conftest import Command, Shop
+
+TRACEBACK = (
+    'Traceback (most recent call last):\n  File "/srv/billing/charge.py", line 7, in charge\nValueError: no card'
+)
 
 
 def test_what_a_worker_has_claimed_ahead_neither_runs_nor_uses_a_slot(command: Command, shop: Shop) -> None:
@@ -56,3 +60,27 @@ def test_the_help_shows_a_filter_that_begins_with_a_dash_as_the_command_takes_it
     told = " ".join(command.said(words[0], "--help").split())
     assert f"means what is not so, as in {example}. " in told
     assert ("--where" in told) is (words[0] != "tasks")
+
+
+def test_failures_are_grouped_and_their_id_is_a_filter(command: Command, shop: Shop) -> None:
+    for _ in range(2):
+        task = shop.submit()
+        shop.start(task)
+        shop.report(task, "failed", error="ValueError: no card", traceback=TRACEBACK)
+
+    [group] = command.read("failures", "--job", shop.job)["items"]
+    [heading, row] = command.said("failures", "--job", shop.job).splitlines()
+
+    assert (group["kind"], group["runs"], group["failed"]) == ("ValueError", 2, 2)
+    assert heading.split() == ["ID", "ERROR", "WHERE", "LAST", "RUNS", "FAILED", "RETRYING", "JOB", "SAID"]
+    assert row.split()[:2] == [group["id"], "ValueError"]
+    assert row.endswith(f"{shop.job}  ValueError: no card")
+    assert f"{group['place']}  " in row
+    assert command.read("tasks", f"failure:{group['id']}")["total"] == 2
+    assert command.said("failures", "--room", "empty-room") == "No failures.\n"
+
+
+def test_no_failures_of_a_job_that_there_is_not_are_said_to_be_none_of_it(command: Command) -> None:
+    assert command.read("failures", "--job", "@global:tasks:nowhere") == {"items": [], "is_capped": False}
+    assert command.said("failures", "--job", "@global:tasks:nowhere").startswith("No failures: ")
+    assert "nowhere" in command.said("failures", "--job", "nowhere")

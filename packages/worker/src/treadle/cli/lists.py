@@ -1,14 +1,29 @@
-"""`treadle tasks`, `treadle jobs`, `treadle workers`."""
+"""`treadle tasks`, `treadle failures`, `treadle jobs`, `treadle workers`."""
 
 from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import age, as_json, ask, at_most, brief, duration, from_room, print_page
+from treadle.cli.show import (
+    age,
+    as_json,
+    ask,
+    at_most,
+    brief,
+    duration,
+    from_room,
+    print_json,
+    print_page,
+    print_table,
+    say,
+    spelt,
+)
+from treadle.cli.texts import NAME
 from treadle.cli.which import explaining_filters, filter_of
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
+    from treadle.wire.failures import FailureGroup, FailureGroups
     from treadle.wire.filters import TaskFilter
     from treadle.wire.jobs import JobItem
     from treadle.wire.pages import Page
@@ -26,20 +41,29 @@ def tasks(filters: tuple[str, ...], *, limit: int, is_json: bool) -> None:
     wanted = filter_of(" ".join(filters))
     page, why = ask(lambda client: _read_tasks(client, wanted, limit))
     columns = ("id", "job", "status", "pos", "due", "run", "created", "payload")
-    print_page(page, columns, _task_row, empty=f"No tasks: {why}." if why else "No tasks.", is_json=is_json)
+    print_page(page, columns, _task_row, empty=_none("tasks", why), is_json=is_json)
 
 
 async def _read_tasks(client: "Client", wanted: "TaskFilter", limit: int) -> "tuple[Page[TaskItem], str | None]":
     """Return tasks, and why there are none where the filter names a job that there is not."""
+    page = await client.list(wanted, limit=limit)
+    return page, None if page.items else await _without_job(client, wanted.job)
+
+
+async def _without_job(client: "Client", job: str | None) -> str | None:
+    """Return what the server says of a job that there is not."""
     from treadle.errors import JobNotFound
 
-    page = await client.list(wanted, limit=limit)
-    if not page.items and wanted.job is not None:
-        try:
-            await client.job(wanted.job)
-        except JobNotFound as error:
-            return page, error.problem.detail
-    return page, None
+    try:
+        if job is not None:
+            await client.job(job)
+    except JobNotFound as error:
+        return error.problem.detail
+    return None
+
+
+def _none(what: str, why: str | None) -> str:
+    return f"No {what}: {why}." if why else f"No {what}."
 
 
 def _task_row(item: "TaskItem") -> tuple[object, ...]:
@@ -48,6 +72,38 @@ def _task_row(item: "TaskItem") -> tuple[object, ...]:
     due = item.due or item.limit_opens_at
     place, starts = item.queue_position, None if due is None else age(due)
     return (item.id, item.job_name, item.status, place, starts, item.run_id, created, payload)
+
+
+@click.command()
+@click.option("--room", type=NAME, help="Only what failed of a room's tasks.")
+@click.option("--job", type=NAME, help="Only of a job, room:category:name.")
+@as_json
+def failures(*, room: str | None, job: str | None, is_json: bool) -> None:
+    """List what fails: failed runs by the type of their error and where it was raised, the latest first.
+
+    RUNS are those among the last 10,000 failed ones, FAILED and RETRYING the tasks that stand so by it now. The ID
+    means these tasks in a filter: `treadle tasks failure:ID` lists them, and `treadle resume --where failure:ID` tries
+    them again.
+    """
+    found, why = ask(lambda client: _read_failures(client, room, job))
+    if is_json:
+        print_json(found)
+        return
+    columns = ("id", "error", "where", "last", "runs", "failed", "retrying", "job", "said")
+    print_table(columns, [_failure_row(item) for item in found.items], empty=_none("failures", why))
+    if found.is_capped:
+        say("There are more, which are older than the last 10,000 failed runs.", err=True)
+
+
+async def _read_failures(client: "Client", room: str | None, job: str | None) -> "tuple[FailureGroups, str | None]":
+    found = await client.failures(room=room, job=job)
+    return found, None if found.items else await _without_job(client, job)
+
+
+def _failure_row(item: "FailureGroup") -> tuple[object, ...]:
+    jobs = item.jobs[0] if len(item.jobs) == 1 else f"{len(item.jobs)} jobs"
+    last = age(item.last_seen_at)
+    return (item.id, item.kind, item.place, last, item.runs, item.failed, item.retrying, jobs, spelt(item.error))
 
 
 @click.command()

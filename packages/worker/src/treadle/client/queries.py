@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from treadle.client.requests import Listing, Requester, job_path, path_part, path_parts, query_of, tasks_path
-from treadle.encryption.fields import opened_task
+from treadle.encryption.fields import opened_task, opened_texts
 from treadle.ids import task_id_of
 from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.failures import FailureGroups
 from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import GivenId
 from treadle.wire.jobs import JobItem
@@ -128,6 +129,17 @@ class Queries(Requester):
         from treadle.client.downloads import download
 
         return await download(self.http(), where, place, params={"run": run})
+
+    async def failures(self, *, room: str | None = None, job: str | None = None) -> FailureGroups:
+        """Return what failed last, in the rooms that are read, by the type of the error and where it was raised.
+
+        `room` and `job` (its full name) narrow it. A group's id stands for its tasks in a filter: `failure:ID`.
+        """
+        params = {name: value for name, value in {"room": room, "job": job}.items() if value is not None}
+        answer = await self.request("GET", "/v1/failures", params=params)
+        return FailureGroups.model_validate(
+            {**answer, "items": [opened_texts(self.sealer, one) for one in answer["items"]]}
+        )
 
     async def stats(self) -> Stats:
         """Return totals over all jobs."""

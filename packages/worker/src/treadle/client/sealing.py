@@ -1,7 +1,7 @@
 """What a client does before it sends an encrypted task: its payload is checked against the schema, and sealed."""
 
-from collections.abc import Awaitable, Callable, Container, Mapping
-from typing import Any
+from collections.abc import Container, Mapping
+from typing import Any, Protocol
 
 from treadle.client.bound import Submittable
 from treadle.encryption.fields import keys_of, sealed_payload
@@ -9,8 +9,13 @@ from treadle.encryption.sealer import Sealer
 from treadle.errors import Forbidden, InvalidArguments, JobNotFound, NoCodec
 from treadle.wire.jobs import JobItem
 
-ReadJob = Callable[[str, str], Awaitable[JobItem]]
-"""Reads a job by its full name, as seen from a room."""
+
+class ReadJob(Protocol):
+    """Reads a job."""
+
+    async def __call__(self, full_name: str, /, *, room: str) -> JobItem:
+        """Return the job of this name as seen from the room."""
+        ...
 
 
 def sealed_item(sealer: Sealer, item: dict[str, Any], task: Submittable) -> dict[str, Any]:
@@ -33,9 +38,8 @@ class NamedJobs:
     It is asked once for each, and only by clients that have keys.
     """
 
-    def __init__(self, sealer: Sealer, read: ReadJob) -> None:
+    def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
-        self._read = read
         self._known: dict[tuple[str, str], JobItem] = {}
 
     def forget(self) -> None:
@@ -43,9 +47,16 @@ class NamedJobs:
         self._known.clear()
 
     async def payload(
-        self, job: str, room: str, payload: Mapping[str, Any], *, of: str | None, later: Container[str] = ()
+        self,
+        job: str,
+        room: str,
+        payload: Mapping[str, Any],
+        *,
+        of: str | None,
+        later: Container[str] = (),
+        read: ReadJob,
     ) -> Mapping[str, Any]:
-        """Return a payload as the job, which is read unless it is known, wants it: sealed, when it is encrypted.
+        """Return a payload as the job, which is `read` unless it is known, wants it: sealed, when it is encrypted.
 
         It may lack the arguments that come `later`, as results of other tasks.
         Raises `InvalidArguments` for one that does not satisfy the schema, which the server then can't check.
@@ -55,7 +66,7 @@ class NamedJobs:
         known = self._known.get((job, room))
         if known is None:
             try:
-                known = self._known[job, room] = await self._read(job, room)
+                known = self._known[job, room] = await read(job, room=room)
             except (JobNotFound, Forbidden):
                 # The server says of the submit itself what is wrong with it.
                 return payload

@@ -300,6 +300,7 @@ class SyncClient:
     target = _of_client(Client.target)
     artifacts = _of_client(Client.artifacts)
     download = _of_client(Client.download)
+    failures = _of_client(Client.failures)
     stats = _of_client(Client.stats)
     whoami = _of_client(Client.whoami)
     tokens = _list_of_client(Client.tokens)
