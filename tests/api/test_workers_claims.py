@@ -175,13 +175,29 @@ async def test_workers_come_are_seen_and_go(alice: httpx.AsyncClient, bob: httpx
     assert [w["id"] for w in (await bob.get("/v1/rooms/lab/workers")).json()["items"]] == [lab.worker_id]
     draining = await alice.patch(f"/v1/workers/{worker_id}", json={"draining": True})
     assert draining.json()["state"] == "draining"
-    for method in ("PATCH", "DELETE"):
-        answer = await bob.request(method, f"/v1/workers/{worker_id}")
+    changes = (("PATCH", ""), ("DELETE", ""), ("POST", "/drain"))
+    for method, verb in changes:
+        answer = await bob.request(method, f"/v1/workers/{worker_id}{verb}")
         assert (answer.status_code, problem(answer)) == (403, "forbidden")
     assert (await alice.delete(f"/v1/workers/{worker_id}")).status_code == 204
-    for method in ("GET", "PATCH", "DELETE"):
-        answer = await alice.request(method, f"/v1/workers/{worker_id}")
+    for method, verb in (("GET", ""), *changes):
+        answer = await alice.request(method, f"/v1/workers/{worker_id}{verb}")
         assert (answer.status_code, problem(answer)) == (404, "worker-not-found")
+
+
+async def test_a_worker_over_http_that_is_asked_to_drain_hears_of_it_with_its_heartbeat_and_claims_nothing(lab: Room):
+    """To be asked is no sign of life."""
+    before = (await lab.client.get(f"/v1/workers/{lab.worker_id}")).json()
+    asked = (await lab.client.post(f"/v1/workers/{lab.worker_id}/drain")).json()
+    await lab.submit()
+
+    assert (asked["state"], asked["last_heartbeat"]) == ("draining", before["last_heartbeat"])
+    assert (await lab.claim())["task"] is None
+    assert (await lab.client.patch(f"/v1/workers/{lab.worker_id}")).json()["state"] == "draining"
+    assert (await lab.client.patch(f"/v1/workers/{lab.worker_id}", json={"draining": False})).json()[
+        "state"
+    ] == "online"
+    assert (await lab.claim())["task"] is not None
 
 
 async def test_removing_a_worker_fails_what_it_held(lab: Room):

@@ -159,6 +159,7 @@ ROUTES = {
     "GET /v1/rooms/{room}/workers": Row(READ_LIST),
     "GET /v1/workers/{worker_id}": Row(READ_ROOM),
     "PATCH /v1/workers/{worker_id}": Row(OWN_WORKER),
+    "POST /v1/workers/{worker_id}/drain": Row(OWN_WORKER),
     "DELETE /v1/workers/{worker_id}": Row(OWN_WORKER, once=True),
     "POST /v1/workers/{worker_id}/reports": Row(
         OWN_WORKER, body={"reports": [{"task_id": "TASK", "run_id": 0, "kind": "progress", "share": 0.5}]}
@@ -199,6 +200,7 @@ SOCKET = {
     "reclaim": Row("f n n f + f n + n +", body={"task_id": "TASK", "run_id": 0}),
     "return": Row("n n n n + + + n n +", body={"runs": []}),
     "close": Row("n n n n + + + n n +", body={}),
+    "drain_worker": Row("f f f f + f f f f +", body={"id": "WORKER"}),
     "remove_worker": Row("f f f f + f f f f +", body={"id": "WORKER"}, once=True),
     "submit": Row("f f + f + + f f f +", body={"room": "lab", "tasks": [{"job": JOB}]}),
     "submit_each": Row("f f + f + + f f f +", body={"room": "lab", "tasks": [{"job": JOB}]}),

@@ -66,6 +66,22 @@ async def _ends(handle: TaskHandle[Any]) -> list[tuple[str, str | None]]:
     return [(run.status, run.reason) for run in await handle.runs()]
 
 
+async def test_a_worker_that_is_asked_to_drain_lets_its_run_end_and_its_process_too_l10(
+    tmp_path: Path, database_url: str
+) -> None:
+    async with at_work(tmp_path, database_url, concurrency=1) as marked:
+        running = await marked.client.submit(drained.ends_in_time.bind())
+        await marked.until("in-time")
+        [worker] = (await marked.client.workers()).items
+
+        assert (await marked.client.drain_worker(worker.id)).state == "draining"
+        marked.go()
+
+        assert await marked.ended() == 0
+        assert await _ends(running) == [("completed", None)]
+        assert (await marked.client.workers()).total == 0
+
+
 async def test_a_terminated_worker_lets_runs_end_and_returns_what_it_had_not_begun_l10_e13(
     tmp_path: Path, database_url: str
 ) -> None:

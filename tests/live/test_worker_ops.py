@@ -232,6 +232,62 @@ async def test_a_draining_worker_gets_no_more(opened: Open):
     assert not worker.pushes
 
 
+async def asked_to_drain(served: Served, worker_id: str) -> dict[str, Any]:
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        answer = await http.post(f"/v1/workers/{worker_id}/drain")
+    assert answer.status_code == 200, answer.text
+    return answer.json()  # type: ignore[no-any-return]
+
+
+async def test_a_worker_that_is_asked_to_drain_is_told_once_and_gets_no_more(opened: Open, served: Served):
+    worker, client = await opened(), await opened()
+    worker_id = (await worker.call("open", worker={"concurrency": 2}, jobs=[JOB], prefetch=0))["worker"]["id"]
+
+    assert (await asked_to_drain(served, worker_id))["state"] == "draining"
+    await worker.pushed("drain")
+    await asked_to_drain(served, worker_id)
+    await submit(client)
+
+    other = await held_by(opened)
+    assert len(await other.claims(1)) == 1
+    assert (await worker.call("beat"))["state"] == "draining"
+    assert not worker.pushes
+
+
+async def test_a_worker_that_says_itself_that_it_drains_is_not_asked_to(opened: Open, served: Served):
+    worker = await opened()
+    worker_id = (await worker.call("open", worker={}, jobs=[JOB]))["worker"]["id"]
+
+    await worker.call("beat", draining=True)
+    await asked_to_drain(served, worker_id)
+
+    await worker.call("ping")
+    assert not worker.pushes
+
+
+async def test_a_worker_that_was_away_when_it_was_asked_to_drain_hears_of_it_when_it_is_back(
+    opened: Open, served: Served
+):
+    """It says `draining: false` to take tasks all the same; left out, it is as it was."""
+    client = await opened()
+    async with connected(served) as first:
+        worker_id = (await first.call("open", worker={}, jobs=[JOB]))["worker"]["id"]
+    await asked_to_drain(served, worker_id)
+
+    second = await opened()
+    assert (await second.call("open", worker={"id": worker_id}, jobs=[JOB], prefetch=0))["worker"][
+        "state"
+    ] == "draining"
+    await submit(client)
+    await client.call("ping")
+    assert not second.pushes
+
+    third = await opened()
+    back = await third.call("open", worker={"id": worker_id}, jobs=[JOB], prefetch=0, draining=False)
+    assert back["worker"]["state"] == "online"
+    assert len(await third.claims(1)) == 1
+
+
 async def test_what_is_handed_back_is_claimed_again_without_cost(opened: Open):
     worker, client = await held_by(opened), await opened()
     await submit(client)

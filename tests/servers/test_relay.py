@@ -109,6 +109,18 @@ async def test_a_job_that_is_linked_at_another_server_is_served_by_the_workers_s
     assert (claim["job_name"], claim["payload"]) == ("lab:tasks:other", {"n": 7})
 
 
+async def test_a_worker_at_the_other_server_is_told_to_drain(sites: Sites) -> None:
+    first, second = sites
+    worker, worker_id = await opened(second)
+
+    asked = await first.ask("POST", f"/v1/workers/{worker_id}/drain")
+    await worker.pushed("drain")
+
+    assert asked["state"] == "draining"
+    await first.ask("POST", f"/v1/rooms/lab/tasks/{NAME}", json={"payload": {"n": 1}})
+    assert not worker.pushes
+
+
 async def test_a_long_poll_ends_when_another_server_takes_the_report_g11_z15(sites: Sites) -> None:
     first, second = sites
     worker, _ = await opened(second)

@@ -203,7 +203,13 @@ USES: dict[str, list[Use] | str] = {
     "webhooks redeliver": [_quiet(lambda it: ["hook", "--room", it.room, "--all"])],
     "webhooks set": [_quiet(lambda it: ["hook", "https://example.org/", "--room", it.room])],
     "worker": [Use(lambda _: [VALUE], code=2)],
-    "workers": [Use(lambda it: ["--room", it.room]), Use(lambda it: ["--room", it.room, "--json"])],
+    "workers": [_quiet(lambda _: []), Use(lambda _: [VALUE], code=2)],
+    "workers drain": [
+        Use(lambda _: [VALUE]),
+        Use(lambda _: [VALUE, "--json"]),
+        Use(lambda _: [f"no {VALUE}"], code=1),
+    ],
+    "workers list": [Use(lambda it: ["--room", it.room]), Use(lambda it: ["--room", it.room, "--json"])],
 }  # fmt: skip
 """How each command is tried, or why it is not."""
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+import logging
 from typing import Any
 
 import pytest
 
 from tests.worker.fakes import FakeServer, fake_server
-from treadle import Client, Options, Worker, task
+from treadle import Client, Options, Task, Worker, task
 from treadle.wire.workers import IDLE_BEAT_SECONDS
 from treadle.worker.lease import Leases
 
@@ -177,8 +178,8 @@ async def test_the_weight_that_runs_stays_within_the_concurrency_and_what_is_too
             assert await giant.result(timeout=20) == 99
 
 
-async def test_a_draining_worker_on_plain_http_claims_no_more_e13(client: Client, either: Any, until: Any) -> None:
-    """E13: what is submitted while it drains has no run at all, over HTTP too, where it would claim by itself."""
+def a_long_one() -> tuple[Task[[], str], asyncio.Event, asyncio.Event]:
+    """Return a task with what says that it has begun, and what lets it end."""
     begun, release = asyncio.Event(), asyncio.Event()
 
     @task
@@ -186,6 +187,38 @@ async def test_a_draining_worker_on_plain_http_claims_no_more_e13(client: Client
         begun.set()
         await release.wait()
         return "done"
+
+    return last, begun, release
+
+
+async def test_a_worker_that_is_asked_to_drain_ends_what_it_runs_and_itself_l10(
+    client: Client, either: Any, until: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It hears of it by a push, and over plain HTTP with its next heartbeat."""
+    caplog.set_level(logging.INFO, logger="treadle.worker")
+    last, begun, release = a_long_one()
+
+    async with either(last, noop, concurrency=3, drain_grace=20) as worker:
+        running = await last.submit()
+        await begun.wait()
+        assert (await client.drain_worker(worker.id or "")).state == "draining"
+        await until(lambda: "the server asks the worker to drain" in caplog.text)
+        late = await noop.submit(1)
+        release.set()
+        assert await running.result(timeout=20) == "done"
+
+        async def is_gone() -> bool:
+            return (await client.workers()).total == 0
+
+        await until(is_gone)
+
+    assert {run.reason for run in await late.runs()} <= {"returned"}
+    assert await late.status() == "pending"
+
+
+async def test_a_draining_worker_on_plain_http_claims_no_more_e13(client: Client, either: Any, until: Any) -> None:
+    """E13: what is submitted while it drains has no run at all, over HTTP too, where it would claim by itself."""
+    last, begun, release = a_long_one()
 
     async with either(last, noop, concurrency=3, drain_grace=20) as worker:
         running = await last.submit()

@@ -105,6 +105,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _on("workers_of_room", workers.list_in_room),
     _on("get_worker", workers.get),
     _on("beat", workers.beat),
+    _on("drain_worker", workers.drain),
     _on("close", workers.remove),
     _on("reports", workers.report, items=Items("reports", ReportsOutline)),
     _on("webhooks", webhooks.list_in_room),

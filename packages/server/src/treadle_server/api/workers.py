@@ -19,7 +19,7 @@ from treadle_server.operations.encode import page_data
 from treadle_server.operations.encode_claims import claim_data
 from treadle_server.operations.reporting import ReportsOutline, names_of, report_answer, report_many
 from treadle_server.operations.worker_rows import beaten_data, beats_data, plain_worker, worker_data
-from treadle_server.operations.workers import check_owner, register_worker, shown_worker, take_beat
+from treadle_server.operations.workers import check_owner, drain_worker, register_worker, shown_worker, take_beat
 from treadle_server.store.read import workers as read_workers
 
 
@@ -70,6 +70,11 @@ async def beat(call: Call) -> Response:
     """Take a heartbeat; an empty body renews every lease of the worker."""
     beaten = await take_beat(call.ctx, call.principal, call.worker_id, call.body, revives=False)
     return answer(beaten_data(beaten, call.ctx.now(), call.ctx.settings.worker_timeout_seconds))
+
+
+async def drain(call: Call) -> Response:
+    """Ask a worker to take no more, end what it runs, and go: it hears of it with its next heartbeat at the latest."""
+    return answer(await drain_worker(call.ctx, call.principal, call.worker_id))
 
 
 async def remove(call: Call) -> Response:

@@ -60,6 +60,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "workers_of_room": Permission.READ_LIST,
     "get_worker": Permission.READ_WORKER,
     "beat": Permission.OWN_WORKER,
+    "drain_worker": Permission.OWN_WORKER,
     "close": Permission.OWN_WORKER,
     "reports": Permission.OWN_WORKER,
     "webhooks": Permission.WEBHOOK,

@@ -36,6 +36,7 @@ from treadle_server.operations.steps import kept_steps, send_message
 from treadle_server.operations.submitting import submit_each
 from treadle_server.operations.task_lists import PlainTask, plain_tasks, tasks_of
 from treadle_server.operations.windows import frozen
+from treadle_server.operations.workers import drain_worker
 
 
 class SubmitPlain(Request):
@@ -318,6 +319,12 @@ async def job(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply(await shown_job(ctx, session.principal, done))
 
 
+async def drain(session: Session, fields: dict[str, Any]) -> Reply:
+    """Ask a worker to drain, and give it as `WorkerItem`. Raises `WorkerNotFound` and `Forbidden`."""
+    worker_id = WorkerId(values.validate(One, fields).id)
+    return Reply(await drain_worker(session.live.ctx, session.principal, worker_id))
+
+
 async def remove_worker(session: Session, fields: dict[str, Any]) -> Reply:
     """Remove a worker: what it still holds ends as lost. Raises `WorkerNotFound` and `Forbidden`."""
     worker_id = WorkerId(values.validate(One, fields).id)
@@ -385,6 +392,7 @@ OPS: dict[str, Op] = {
     "limits": Op.of("limits", list_limits),
     "put_limit": Op.of("put_limit", put_limit),
     "delete_limit": Op.of("delete_limit", delete_limit),
+    "drain_worker": Op.of("drain_worker", drain),
     "remove_worker": Op.of("close", remove_worker),
     "ping": Op(ping, Permission.TOKEN),
 }

@@ -52,6 +52,8 @@ class Connection:
     number: int = field(default_factory=lambda: next(_numbers))
     worker_id: WorkerId | None = None
     slot: WorkerSlot | None = None
+    drains: bool = False
+    """Whether its worker knows that it is to take no more."""
     awaited: set[TaskId] = field(default_factory=set)
     feeds: dict[str, Feed] = field(default_factory=dict)
     opening: Counter[str] = field(default_factory=Counter)

@@ -212,14 +212,19 @@ class Live:
                 del self._away[worker_id]
 
     def _tell_workers(self, batch: Batch) -> None:
-        """Push what a commit wants of workers: stop the code of a run that was cancelled, paused, or taken away."""
+        """Push what a commit wants of workers: to drain, and to stop what was cancelled, paused, or taken away."""
         if not self._workers:
             return
         for instructions in batch.instructions:
             self._pass_on(instructions)
         for worker in batch.workers:
-            if worker.state is WorkerState.LOST and worker.id in self._workers:
-                self._drop_lost(self._workers[worker.id])
+            if (session := self._workers.get(worker.id)) is None:
+                continue
+            if worker.state is WorkerState.LOST:
+                self._drop_lost(session)
+            elif worker.state is WorkerState.DRAINING and not session.drains:
+                session.drains = True
+                session.push("drain")
         # A run that its own worker reported has a digest; that worker knows.
         lost = [run for run in batch.runs if run.digest is None and run.worker_id in self._workers]
         ids = {change.task.seq: change.task.id for change in batch.tasks} if lost else {}

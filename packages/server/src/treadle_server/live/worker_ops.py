@@ -11,6 +11,7 @@ from treadle.wire.fields import MOST_OF_REQUEST, MOST_WEIGHT, Flag, Request, Tex
 from treadle.wire.ids import RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room
+from treadle.wire.status import WorkerState
 from treadle.wire.steps import StepRef
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
 from treadle_server.authorization.permission import Permission
@@ -66,8 +67,8 @@ class Open(Request):
     links: list[Text] = Field(default_factory=list, max_length=MOST_OF_REQUEST)
     held: list[RunRef] = Field(default_factory=list, max_length=MOST_OF_REQUEST)
     prefetch: Annotated[int, Field(ge=0, le=MOST_WEIGHT)] | None = None
-    draining: Flag = False
-    """Whether it takes nothing until a `beat` says otherwise."""
+    draining: Flag | None = None
+    """Whether it takes nothing until a `beat` says otherwise; left out, it is as it was."""
 
 
 class Return(Request):
@@ -95,6 +96,8 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
     worker = await register_worker(
         ctx, session.principal, wanted.worker, draining=wanted.draining, home=ctx.engine.hub.stream
     )
+    # What it is asked after that its answer does not tell any more: it is pushed.
+    session.drains = worker.state is WorkerState.DRAINING
     await session.live.displace(worker.id, session)
     is_new = wanted.worker.id is None or worker.created_at == worker.last_heartbeat
     try:
@@ -113,7 +116,7 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         concurrency=worker.concurrency,
         min_concurrency=worker.min_concurrency,
         prefetch=wanted.prefetch,
-        draining=wanted.draining,
+        draining=session.drains,
         presence=Presence(worker.last_heartbeat),
         deliver=lambda tasks: _deliver(session, tasks),
         most_bytes=ctx.settings.session_queue_bytes // 4,
@@ -228,6 +231,9 @@ async def beat(session: Session, fields: dict[str, Any]) -> Reply:
     if given.tasks == [] and not given.stopped and given.draining is None:
         # It renews nothing, and may wait for others to be written with.
         await session.live.idle_beats.turn()
+    if given.draining is not None:
+        # Before the commit tells who is to drain: it has said so itself.
+        session.drains = given.draining
     beaten = await take_beat(session.live.ctx, session.principal, worker_id, given)
     if given.draining is not None and session.slot is not None:
         session.slot.draining = given.draining

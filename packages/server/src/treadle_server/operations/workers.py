@@ -7,7 +7,7 @@ from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
 from treadle_server.access.checks import check_own, visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Worker
-from treadle_server.engine.commands import Beat, Beaten, RegisterWorker
+from treadle_server.engine.commands import Beat, Beaten, DrainWorker, RegisterWorker
 from treadle_server.operations import values
 from treadle_server.operations.context import OperationContext
 from treadle_server.operations.worker_rows import worker_data
@@ -21,7 +21,7 @@ async def register_worker(
     principal: Principal,
     wanted: WorkerRegister,
     *,
-    draining: bool = False,
+    draining: bool | None = None,
     home: str | None = None,
 ) -> Worker:
     """Register the worker, or attach the one that comes back under its id; `home` names the socket's server.
@@ -73,6 +73,15 @@ def in_range(refs: list[R]) -> list[R]:
     for ref in refs:
         values.run_number(ref.run_id)
     return refs
+
+
+async def drain_worker(ctx: OperationContext, principal: Principal, worker_id: WorkerId) -> dict[str, Any]:
+    """Ask a worker to take no more, end what it runs, and go; return it as `WorkerItem`.
+
+    Raises `WorkerNotFound`, also for one that is lost, and `Forbidden`.
+    """
+    await ctx.engine.run(DrainWorker(principal=principal, worker_id=worker_id))
+    return await shown_worker(ctx, principal, worker_id)
 
 
 async def check_owner(ctx: OperationContext, principal: Principal, worker_id: WorkerId) -> None:

@@ -52,7 +52,7 @@ OWN = {
     "token": Command("treadle.cli.token:token", "Make, list and revoke tokens."),
     "webhooks": Command("treadle.cli.webhooks:webhooks", "Have the outcomes of tasks told to a URL."),
     "worker": Command("treadle.cli.worker:worker", "Run a worker for the tasks of a module."),
-    "workers": Command("treadle.cli.lists:workers", "List workers and what they run."),
+    "workers": Command("treadle.cli.workers:workers", "List workers and what they run, and have some drain."),
 }
 
 KNOWN = {

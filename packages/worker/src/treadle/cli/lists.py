@@ -1,4 +1,4 @@
-"""`treadle tasks`, `treadle failures`, `treadle jobs`, `treadle workers`."""
+"""`treadle tasks`, `treadle failures`, `treadle jobs`."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,6 @@ from treadle.cli.show import (
     ask,
     at_most,
     brief,
-    duration,
     from_room,
     print_json,
     print_page,
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from treadle.wire.jobs import JobItem
     from treadle.wire.pages import Page
     from treadle.wire.tasks import TaskItem
-    from treadle.wire.workers import WorkerItem
 
 
 @click.command()
@@ -130,22 +128,3 @@ def _job_row(item: "JobItem") -> tuple[object, ...]:
         len(item.workers),
         "paused" if item.paused else "open",
     )
-
-
-@click.command()
-@click.option("--room", help="Only those that serve a room's jobs.")
-@at_most
-@as_json
-def workers(room: str | None, *, limit: int, is_json: bool) -> None:
-    """List workers and what they run."""
-    page = ask(lambda client: client.workers(room=room, limit=limit))
-    columns = ("id", "name", "state", "used", "pool", "jobs", "heartbeat")
-    print_page(page, columns, _worker_row, empty="No workers.", is_json=is_json)
-
-
-def _worker_row(item: "WorkerItem") -> tuple[object, ...]:
-    ahead = item.used - item.concurrency
-    # What it has claimed beyond its slots waits there, and uses none.
-    used = f"{item.concurrency}/{item.concurrency} +{ahead}" if ahead > 0 else f"{item.used}/{item.concurrency}"
-    beat = f"{duration(item.heartbeat_age)} ago"
-    return (item.id, item.name, item.state, used, item.pool, item.job_count or len(item.jobs), beat)

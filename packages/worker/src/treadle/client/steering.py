@@ -1,11 +1,11 @@
-"""What a client does to tasks and queues: cancel, pause, resume, rerun, resolve, edit."""
+"""What a client does to tasks, queues and workers: cancel, pause, resume, rerun, resolve, edit, drain."""
 
 from contextlib import suppress
 from typing import Any, Unpack
 
 from treadle.client.bulk_sealing import joined, parted
 from treadle.client.options import wire_edits
-from treadle.client.requests import Requester, job_path, task_of
+from treadle.client.requests import Requester, job_path, path_part, task_of
 from treadle.encryption.fields import SAID, keys_of, opened_step, sealed_message, sealed_words
 from treadle.errors import ConnectionLost, Forbidden, InvalidTaskTransition, JobNotFound, TaskConflict
 from treadle.ids import new_id, task_id_of
@@ -17,6 +17,7 @@ from treadle.wire.options import TaskEdits
 from treadle.wire.steps import MessageItem, StepItem
 from treadle.wire.tasks import TaskItem
 from treadle.wire.transitions import LEADS_TO, Action
+from treadle.wire.workers import WorkerItem
 
 
 class Steering(Requester):
@@ -123,6 +124,14 @@ class Steering(Requester):
     async def resume_queue(self, full_name: str) -> JobItem:
         """Let a paused queue go on; raises `JobNotFound`."""
         return JobItem.model_validate(await self.call("job", {"job": full_name, "paused": False}))
+
+    async def drain_worker(self, worker_id: GivenId) -> WorkerItem:
+        """Ask a worker to take no more, end what it runs within its grace, hand back the rest, and end itself.
+
+        It hears of it at once, or with its next heartbeat. Raises `WorkerNotFound`, also for one that is lost, and
+        `Forbidden` for another user's.
+        """
+        return WorkerItem.model_validate(await self.request("POST", f"/v1/workers/{path_part(worker_id)}/drain"))
 
     async def _act_on_many(self, action: Action, which: dict[str, Any]) -> BulkResult:
         return BulkResult.model_validate(await self.call("actions", {"action": action, **which}, resend=False))

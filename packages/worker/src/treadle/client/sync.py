@@ -292,6 +292,7 @@ class SyncClient:
     rerun_failed = _of_client(Client.rerun_failed)
     jobs = _list_of_client(Client.jobs)
     job = _of_client(Client.job)
+    drain_worker = _of_client(Client.drain_worker)
     pause_queue = _of_client(Client.pause_queue)
     resume_queue = _of_client(Client.resume_queue)
     workers = _list_of_client(Client.workers)

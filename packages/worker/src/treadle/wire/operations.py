@@ -320,6 +320,7 @@ _WORKERS = {
     "workers_of_room": _page(f"{_ROOM}/workers", WorkerItem, IN_ROOM, *PAGE),
     "get_worker": _get(_WORKER, WorkerItem, ("worker-not-found",)),
     "beat": _patch(_WORKER, Heartbeat, HeartbeatAnswer, *OF_WORKER, **_OPTIONAL),
+    "drain_worker": _post(f"{_WORKER}/drain", None, WorkerItem, *OF_WORKER),
     "close": _delete(_WORKER, *OF_WORKER),
     "reports": _post(f"{_WORKER}/reports", Reports, ReportsAnswer, *OF_WORKER),
 }

@@ -43,8 +43,8 @@ class Connector:
     The session never stops trying for a socket. While none can be opened the worker is open over plain HTTP; when one
     is, the last claim over HTTP ends first, and then the socket goes on with the same worker and its leases.
 
-    `online` is set while the worker is open; `on_open` is told its id each time, `on_refused` why a server refused it,
-    and `on_drain` that it is to take no more.
+    `online` is set while the worker is open; `on_open` is told its id each time, and `on_refused` why a server refused
+    it.
     """
 
     def __init__(
@@ -55,7 +55,6 @@ class Connector:
         *,
         on_open: Callable[[str], None],
         on_refused: Callable[[TreadleError], None],
-        on_drain: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, object]], asyncio.Task[object]],
     ) -> None:
         self._config = config
@@ -63,7 +62,6 @@ class Connector:
         self._online = online
         self._on_open = on_open
         self._on_refused = on_refused
-        self._on_drain = on_drain
         self._spawn = spawn
         self._take: Claims
         self._runner: Runner
@@ -200,7 +198,7 @@ class Connector:
                     # Who lost a run owes a heartbeat, and is given no other one until it came.
                     self._leases.beat_now()
             case "drain":
-                self._on_drain()
+                self._leases.drain()
 
     # Plain HTTP
 

@@ -12,6 +12,7 @@ from treadle.ids import RunKey
 from treadle.transport.retries import QuietLog
 from treadle.wire.amounts import in_seconds
 from treadle.wire.runs import runs_without_cost
+from treadle.wire.status import WorkerState
 from treadle.wire.workers import BUSY_BEAT_SECONDS, IDLE_BEAT_SECONDS
 
 log: logging.Logger = logging.getLogger("treadle.worker")
@@ -114,14 +115,19 @@ class Leases:
     """All runs that the worker holds.
 
     The event loop changes it. Threads read it, and `note` what they learned of leases, which the GIL makes safe.
-    `on_silence` is told when a heartbeat was not answered at all.
+    `on_silence` is told when a heartbeat was not answered at all, and `on_drain` when the server says that the worker
+    is to drain, as the answers to heartbeats and openings do.
     """
 
     def __init__(
-        self, beat: Callable[[dict[str, Any]], Awaitable[Any]], on_silence: Callable[[], object] = lambda: None
+        self,
+        beat: Callable[[dict[str, Any]], Awaitable[Any]],
+        on_silence: Callable[[], object] = lambda: None,
+        on_drain: Callable[[], object] = lambda: None,
     ) -> None:
         self._beat = beat
         self._on_silence = on_silence
+        self._on_drain = on_drain
         self.held: dict[RunKey, Held] = {}
         self.is_draining = False
         self.last_beat: float = monotonic()
@@ -209,6 +215,8 @@ class Leases:
     def apply(self, answer: dict[str, Any], sent: float) -> None:
         """Do what a heartbeat's answer says: renew from the moment it was `sent`, and stop what is to stop."""
         self.note(answer, sent)
+        if _worker_in(answer).get("state") == WorkerState.DRAINING:
+            self.drain()
         for item in answer.get("taken_until") or ():
             held = self.held.get((item["task_id"], item["run_id"]))
             if held is not None and held.timer is not None:
@@ -216,11 +224,16 @@ class Leases:
         for why in ("gone", "cancel", "pause"):
             self.stop_runs(answer.get(why) or (), why)
 
+    def drain(self) -> None:
+        """Have the worker end, as the server asks: it takes no more, and what runs has its grace."""
+        if not self.is_draining:
+            log.info("the server asks the worker to drain")
+            self._on_drain()
+
     def note(self, answer: dict[str, Any], sent: float) -> None:
         """Note how long leases last: seconds as the server counted them, from before it did. Safe from any thread."""
         self.last_beat = max(self.last_beat, sent)
-        # An opening's answer has the worker in it, a heartbeat's is the worker.
-        told = (answer.get("worker") or answer).get("idle_beat_seconds")
+        told = _worker_in(answer).get("idle_beat_seconds")
         self.idle_beat = max(QUICKEST_BEAT, told or self.idle_beat)
         for item in answer.get("taken_until") or ():
             held = self.held.get((item["task_id"], item["run_id"]))
@@ -255,6 +268,12 @@ class Leases:
         held.stop = why
         if held.stop_code is not None:
             held.stop_code()
+
+
+def _worker_in(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the worker: an opening's answer has it in it, a heartbeat's is it."""
+    worker: dict[str, Any] = answer.get("worker") or answer
+    return worker
 
 
 def _length(claim: dict[str, Any]) -> float:

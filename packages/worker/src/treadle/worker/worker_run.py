@@ -81,7 +81,7 @@ class WorkerRun:
         self._stops = stops
         self._on_open = on_open
         self._uploader = Uploader(config.urls, config.token)
-        self._leases = Leases(self._send_beat, self._reconnect)
+        self._leases = Leases(self._send_beat, self._reconnect, stops.set)
         self._sealing = RunSealing(config.sealer, self._leases.held)
         self._reporter = Reporter(
             self._send_reports,
@@ -95,7 +95,6 @@ class WorkerRun:
             self._reporter.online,
             on_open=self._on_opened,
             on_refused=self._give_up,
-            on_drain=stops.set,
             spawn=self._spawn,
         )
         self._idle_stop = IdleStop(config.max_idle or 0.0, self._leases, self._reporter.online, stops)

@@ -28,7 +28,14 @@ from treadle_server.engine.commands.sweeps import (
     RestampPresent,
     SweepWorkers,
 )
-from treadle_server.engine.commands.workers import FindClaims, FindWorker, LinkJobs, RegisterWorker, RemoveWorker
+from treadle_server.engine.commands.workers import (
+    DrainWorker,
+    FindClaims,
+    FindWorker,
+    LinkJobs,
+    RegisterWorker,
+    RemoveWorker,
+)
 
 __all__ = [
     "AnnounceArtifact",
@@ -37,6 +44,7 @@ __all__ = [
     "DeleteLimit",
     "DeleteOrphans",
     "DeleteSchedule",
+    "DrainWorker",
     "Each",
     "Edit",
     "ExpireLeases",

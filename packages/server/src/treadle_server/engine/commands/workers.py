@@ -84,8 +84,8 @@ class RegisterWorker(OneRow):
     version: str | None = None
     concurrency: int | None = None
     min_concurrency: int = 0
-    draining: bool = False
-    """Whether it takes nothing yet, or no more."""
+    draining: bool | None = None
+    """Whether it takes nothing yet, or no more; None: as it was, for it may have been asked to drain meanwhile."""
     home: str | None = None
     """The start of the server on whose socket it opens itself."""
 
@@ -115,7 +115,8 @@ class RegisterWorker(OneRow):
         worker.name, worker.group, worker.pool, worker.version = self.name, self.group, self.pool, self.version
         worker.concurrency, worker.min_concurrency = self.concurrency or 1, self.min_concurrency
         worker.is_limited = self.concurrency is not None
-        worker.state = WorkerState.DRAINING if self.draining else WorkerState.ONLINE
+        if self.draining is not None:
+            worker.state = WorkerState.DRAINING if self.draining else WorkerState.ONLINE
         worker.lost_at = None
 
 
@@ -157,6 +158,20 @@ class LinkJobs(OfWorker):
         for job in found:
             work.link(worker, job)
         return found
+
+
+@dataclass(slots=True, kw_only=True)
+class DrainWorker(OfWorker):
+    """A worker is to take no more, end what it runs, and go; it hears of it at once, or with its next heartbeat."""
+
+    def apply(self, work: UnitOfWork) -> Worker:
+        """Return the worker. Raises `WorkerNotFound`, also for one that is lost, or `Forbidden`."""
+        worker = get_worker(work, self.principal, self.worker_id)
+        check_present(worker)
+        if worker.state is not WorkerState.DRAINING:
+            worker.state = WorkerState.DRAINING
+            work.change_worker(worker)
+        return worker
 
 
 @dataclass(slots=True, kw_only=True)
