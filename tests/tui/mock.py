@@ -191,6 +191,12 @@ class MockServer:
         self.push_topic("jobs")
         return job
 
+    def _on_drain_worker(self, fields: dict[str, Any]) -> dict[str, Any]:
+        row = self.workers[fields["id"]]
+        row["state"] = "draining"
+        self.push_topic("workers")
+        return row
+
     def _on_remove_worker(self, fields: dict[str, Any]) -> dict[str, Any]:
         del self.workers[fields["id"]]
         for sub in [sub for sub, watched in self.watched.items() if watched["topic"] == "workers"]:

@@ -70,6 +70,24 @@ async def test_only_a_lost_worker_is_removed(server: MockServer, clock: FrozenCl
         assert "no longer here" in stage.highlighted()
 
 
+async def test_a_worker_that_takes_tasks_is_asked_to_drain_once(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("3")
+        assert "old-1" in stage.highlighted()
+        await stage.press("Z")
+        assert "old-1 is lost: only a worker that takes tasks can drain" in stage.text()
+        while "web-0" not in stage.highlighted():
+            await stage.press("down")
+        assert "Z drain" in stage.text()
+        await stage.press("Z")
+
+        assert "web-0 drains: it takes no more, and ends with what it runs" in stage.text()
+        assert "◐ draining" in row_of(stage.text(), "web-0")
+        assert "Z drain" not in stage.text()
+        await stage.press("Z")
+        assert len(stage.asked("drain_worker")) == 1
+
+
 async def test_what_runs_is_told_against_half_of_its_kind(server: MockServer, clock: FrozenClock) -> None:
     slow = next(row for row in server.workers.values() if row["name"] == "web-0")
     slow["running"][0]["since"] = at(600)

@@ -106,7 +106,7 @@ def test_every_action_is_in_the_documentation_which_is_made_of_the_registry() ->
     assert table in page, "the keys are other ones now: put what `treadle watch --keys` prints into docs/dashboard.md"
 
 
-SOMETIMES = {"resume", "resume-queue", "edit", "remove-worker", "flow"}
+SOMETIMES = {"resume", "resume-queue", "edit", "drain-worker", "remove-worker", "flow"}
 """What the last line names only where it means something."""
 
 FOCUSED: list[tuple[tuple[str, ...], Scope]] = [
@@ -137,8 +137,10 @@ async def test_the_footer_names_what_means_something_for_what_is_highlighted(
         await stage.press("3")
         assert "old-1" in stage.highlighted()
         assert "D remove" in stage.lines()[-1]
+        assert "Z drain" not in stage.lines()[-1]
         await stage.press("down")
         assert "D remove" not in stage.lines()[-1]
+        assert "Z drain" in stage.lines()[-1]
 
 
 @pytest.mark.parametrize("is_of_one", [True, False], ids=["of a flow", "of none"])

@@ -55,11 +55,11 @@ class Attention(ListScreen[Alert]):
 
     def offers(self, action: Action) -> bool:
         """Offer to forget a worker that is lost."""
-        return super().offers(action) and (action.name != "remove-worker" or self.is_lost(self._worker()))
+        return super().offers(action) and self.offers_of_worker(self._worker()).get(action.name, True)
 
     def act_remove_worker(self) -> None:
         """Forget the worker that is highlighted."""
-        self.remove_worker(self._worker())
+        self.steer_worker(self._worker(), self.ctx.executor.remove_worker)
 
     def _worker(self) -> str | None:
         alert = self.row

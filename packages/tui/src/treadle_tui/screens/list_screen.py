@@ -1,6 +1,6 @@
 """What the screens of one list share: the grid, the filter line where there is one, and verbs on a row's task."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -223,19 +223,20 @@ class ListScreen(BaseScreen, Generic[Row]):
         """Name the keys that mean something for the row that is highlighted now."""
         self.show_keys()
 
-    def is_lost(self, key: str | None) -> bool:
-        """Return whether the worker with this id is there, and lost."""
+    def offers_of_worker(self, key: str | None) -> dict[str, bool]:
+        """Return which verbs are offered of the worker with this id: who is lost is forgotten, any other may drain."""
         row = self.ctx.model.worker_rows().get(key or "")
-        return row is not None and row.health == "lost"
+        is_lost = row is not None and row.health == "lost"
+        return {"remove-worker": is_lost, "drain-worker": row is not None and not is_lost and row.health != "draining"}
 
-    def remove_worker(self, key: str | None) -> None:
-        """Forget a lost worker by its id."""
+    def steer_worker(self, key: str | None, verb: Callable[[WorkerRow], Awaitable[Report]]) -> None:
+        """Do something to the worker with this id, if it is there, and say what came of it."""
         row = self.ctx.model.worker_rows().get(key or "")
         if row is not None:
-            self.run_worker(self._remove_worker(row))
+            self.run_worker(self._steer_worker(row, verb))
 
-    async def _remove_worker(self, row: WorkerRow) -> None:
-        self.post_message(self.Told(await self.ctx.executor.remove_worker(row)))
+    async def _steer_worker(self, row: WorkerRow, verb: Callable[[WorkerRow], Awaitable[Report]]) -> None:
+        self.post_message(self.Told(await verb(row)))
 
     # Verbs on a row's task: it is read anew first, for the row says too little of it to act on.
 

@@ -38,12 +38,16 @@ class Workers(ListScreen[WorkerRow]):
         self.tell_counts(self.ctx.model.workers, "3 Workers", counts, f"{cap('open')} its tasks  {cap('back')} back")
 
     def offers(self, action: Action) -> bool:
-        """Offer to forget a worker that is lost."""
-        return super().offers(action) and (action.name != "remove-worker" or self.is_lost(self.pane.rows.cursor))
+        """Offer what can be done to the worker that is highlighted."""
+        return super().offers(action) and self.offers_of_worker(self.pane.rows.cursor).get(action.name, True)
+
+    def act_drain_worker(self) -> None:
+        """Have the highlighted worker take no more and end."""
+        self.steer_worker(self.pane.rows.cursor, self.ctx.executor.drain_worker)
 
     def act_remove_worker(self) -> None:
         """Forget the highlighted worker."""
-        self.remove_worker(self.pane.rows.cursor)
+        self.steer_worker(self.pane.rows.cursor, self.ctx.executor.remove_worker)
 
     def act_logs(self) -> None:
         """Read the logs of the worker's tasks as one."""

@@ -130,6 +130,16 @@ class Executor:
         self.remember(f"{back} {job}", Ask("job", {"job": job, "paused": not paused}))
         return Report(f"{past} {job}", ok=True)
 
+    async def drain_worker(self, worker: WorkerRow) -> Report:
+        """Have a worker take no more and end; one that is lost hears nothing."""
+        refusal = self.off()
+        if refusal is not None:
+            return refusal.report
+        if worker.health in {"lost", "draining"}:
+            return Report(f"{worker.name} is {worker.health}: only a worker that takes tasks can drain", ok=False)
+        wrong = await self._ask("drain", "drain_worker", id=worker.id)
+        return wrong or Report(f"{worker.name} drains: it takes no more, and ends with what it runs", ok=True)
+
     async def remove_worker(self, worker: WorkerRow) -> Report:
         """Forget a lost worker; what any other one runs would be lost with it."""
         refusal = self.off()

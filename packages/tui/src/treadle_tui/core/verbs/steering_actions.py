@@ -126,6 +126,14 @@ STEERING: tuple[Action, ...] = (
         writes=True,
     ),
     Action(
+        "drain-worker",
+        "Z",
+        "drain",
+        "Have the worker take no more, end what it runs, and end itself.",
+        on("workers"),
+        writes=True,
+    ),
+    Action(
         "remove-worker",
         "D",
         "remove",
