@@ -110,10 +110,21 @@ async def test_a_sealed_payload_that_does_not_tell_its_keys_is_refused(server: S
         assert (await keyed.stats()).counts == {}
 
 
-async def test_a_key_that_leads_to_an_object_is_refused_before_anything_is_sent(server: Served) -> None:
+@pytest.mark.parametrize(
+    ("customer", "why"),
+    [
+        (["acme"], "an object or a list"),
+        ("", "a text of 0 characters; it may have 1 to 255"),
+        ("x" * 256, "a text of 256 characters; it may have 1 to 255"),
+        (10**255, "a text of 256 characters; it may have 1 to 255"),
+    ],
+)
+async def test_a_key_that_the_server_would_refuse_in_plain_is_refused_before_anything_is_sent(
+    server: Served, customer: object, why: str
+) -> None:
     async with Client(server.url, server.token, codec=CODEC) as keyed:
-        with pytest.raises(InvalidArguments, match="limits: the key /who/customer leads to an object or a list"):
-            await keyed.submit(of(["acme"]))
+        with pytest.raises(InvalidArguments, match=f"limits: the key /who/customer leads to {why}"):
+            await keyed.submit(of(customer))
 
 
 async def test_encrypted_tasks_with_steps_keep_their_limits(server: Served, working: Any) -> None:

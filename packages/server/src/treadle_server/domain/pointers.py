@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from treadle.wire.fields import LONGEST_TEXT
 from treadle.wire.pointers import is_pointer, key_at
 from treadle.wire.sealed import LIMIT_KEYS, MARK
 from treadle_server.errors import ValidationFailed
@@ -25,12 +24,6 @@ def pointed(name: str, key: str | None, content: Any) -> str | None:
         told: str | None = keys[key]
         return told
     try:
-        text = key_at(key, content)
+        return key_at(key, content)
     except ValueError as error:
         raise ValidationFailed(f"limits: the key {key} of {name} {error}") from None
-    if text is not None and not 0 < len(text) <= LONGEST_TEXT:
-        raise ValidationFailed(
-            f"limits: the key {key} of {name} leads to a text of {len(text)} characters; it may have 1 to"
-            f" {LONGEST_TEXT}"
-        )
-    return text

@@ -192,7 +192,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         `wait` has the result pushed without being asked for, which saves a request when it is awaited anyway. A job
         that is missing is registered when the token may. Raises `JobNotFound`, `InvalidPayload`, `TaskConflict`,
         `Forbidden` and `ConnectionFailed`, `DuplicateTask` when this process has another module's task of this name at
-        the server, and for an encrypted task `NoCodec`, and `InvalidArguments` for a limit's key that leads to a list.
+        the server, and for an encrypted task `NoCodec`, and `InvalidArguments` for what can be no limit's key.
         """
         check_bound(bound)
         self._names.check(bound.task)

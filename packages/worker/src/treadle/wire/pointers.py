@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from treadle.wire.fields import LONGEST_TEXT
+
 _INDEX = re.compile("0|[1-9][0-9]*")
 """A place in a list, as RFC 6901 writes it."""
 
@@ -21,7 +23,7 @@ def pointers_among(keys: Iterable[str | None]) -> list[str]:
 def key_at(pointer: str, content: Any) -> str | None:
     """Return the key that stands where a pointer leads, None when nothing does.
 
-    Raises `ValueError`, saying why, for an object or a list.
+    Raises `ValueError`, saying why, for an object or a list, and for a text that is too long for a key, or empty.
     """
     found = content
     for part in pointer[1:].split("/"):
@@ -34,7 +36,12 @@ def key_at(pointer: str, content: Any) -> str | None:
             return None
     if isinstance(found, dict | list):
         raise ValueError("leads to an object or a list; let it lead to one value")  # noqa: TRY004 - of its content
-    return found if found is None or isinstance(found, str) else _number_text(found)
+    if found is None:
+        return None
+    text = found if isinstance(found, str) else _number_text(found)
+    if not 0 < len(text) <= LONGEST_TEXT:
+        raise ValueError(f"leads to a text of {len(text)} characters; it may have 1 to {LONGEST_TEXT}")
+    return text
 
 
 def _number_text(number: float) -> str:
