@@ -273,6 +273,45 @@ async def test_an_edit_of_its_time_wakes_a_sleeper(shop: Shop) -> None:
     assert (woken.status, woken.reason) == (Status.PENDING, None)
 
 
+async def edit_time(shop: Shop, task: Task, **time: Any) -> Task:
+    return await shop.engine.run(Edit(principal=shop.principal, task_id=task.id, changes=time))
+
+
+async def ends(shop: Shop, task: Task) -> list[Any]:
+    async with shop.engine.store.read() as connection:
+        return [step.until for step in await read_steps.of_task(connection, task.seq, first=0, most=500)]
+
+
+@pytest.mark.parametrize("wait", [sleep, lambda shop, task, seconds: wait_for(shop, task, "approved", seconds)])
+async def test_an_edit_of_its_time_moves_the_end_of_what_a_task_waits_by(shop: Shop, clock: Any, wait: Any) -> None:
+    """Sooner or later, and an instant that is past ends it now; what is due already waits by it as well."""
+    task = await begun(shop)
+    await wait(shop, task, 3600)
+    clock.advance(5)
+    now = clock.now()
+
+    for time, until in (
+        ({"delay": 7200.0}, now + timedelta(hours=2)),
+        ({"scheduled_at": now - timedelta(days=1)}, now),
+        ({"delay": 60.0}, now + timedelta(seconds=60)),
+    ):
+        await edit_time(shop, task, **time)
+        assert await ends(shop, task) == [until]
+
+
+async def test_an_edit_of_the_time_of_what_waits_by_no_step_leaves_its_steps(shop: Shop, clock: Any) -> None:
+    task = await begun(shop, options={"max_retries": 1, "retry_base": 60.0})
+    await wait_for(shop, task, "approved", 0)
+    again = await began_again(shop, shop_worker(task))
+    ended = await ends(shop, task)
+    await shop.report(again, "failed", error="x")
+    clock.advance(5)
+
+    await edit_time(shop, task, delay=0.0)
+
+    assert await ends(shop, task) == ended
+
+
 async def test_a_message_wakes_the_task_that_waits_for_it(shop: Shop, clock: Any) -> None:
     task = await begun(shop)
     waiting = await wait_for(shop, task, "approved", 3600)

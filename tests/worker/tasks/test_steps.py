@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 import pytest
 from pydantic import BaseModel, Field
 
-from tests.waiting import turns
+from tests.waiting import turns, until
 from tests.worker import stepping
 from tests.worker.conftest import Working
 from treadle import Client, Context, Options, TaskFailed, task
@@ -23,6 +23,7 @@ from treadle.tasks import step_calls
 from treadle.tasks import steps as steps_of
 from treadle.tasks.context import check_steps
 from treadle.tasks.endings import meant
+from treadle.wire.amounts import in_seconds
 from treadle.wire.status import Reason, Status
 
 pytestmark = pytest.mark.anyio
@@ -154,6 +155,31 @@ async def test_a_receive_whose_time_is_over_raises(client: Client, working: Work
         handle = await client.submit(stepping.waits_briefly.bind())
 
         assert await handle.result(timeout=30) == "nobody: no message 'approved' came within 0.05 s"
+
+
+async def test_a_receive_whose_end_was_edited_says_how_long_it_was(client: Client, working: Working) -> None:
+    """It was said that nothing came within ten years."""
+
+    @task
+    async def waits(ctx: Context) -> str:
+        try:
+            return str(await ctx.receive("approved"))
+        except TimeoutError as error:
+            return f"nobody: {error}"
+
+    async with working(waits):
+        handle = await client.submit(waits.bind())
+        await until(handle.get, lambda item: item.reason is Reason.SUSPENDED)
+        await client.edit(handle.id, delay=0)
+        told = await handle.result(timeout=30)
+        [step] = await handle.steps()
+
+    assert step.until is not None
+    assert (
+        told
+        == f"nobody: no message 'approved' came within {in_seconds(round((step.until - step.at).total_seconds(), 3))}"
+    )
+    assert step.until - step.at < timedelta(minutes=1)
 
 
 async def test_another_function_under_a_kept_step_is_a_mismatch(client: Client, working: Working) -> None:

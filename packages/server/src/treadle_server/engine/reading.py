@@ -120,10 +120,11 @@ async def _load_steps(work: UnitOfWork, reads: ReadSet) -> None:
     ids = {(tasks[task_id].seq, name, key) for task_id, name, key in wanted.sends if task_id in tasks}
     book.messages = {message.key: message for message in await stored_steps.messages_by_key(work.tx, ids)}
     book.counts = await stored_steps.message_counts(work.tx, {task.seq for task in sent_to})
-    last = {(task.seq, task.steps - 1) for task in sent_to if task.steps}
+    waiting = [tasks[task_id] for task_id in wanted.waits | {one[0] for one in wanted.sends} if task_id in tasks]
+    last = {(task.seq, task.steps - 1) for task in waiting if task.steps}
     for step in await stored_steps.steps_by_number(work.tx, last):
         book.last[step.task_seq] = book.kept.setdefault(step.key, step)
-    book.worked = await stored_steps.last_worked(work.tx, {task.seq for task in sent_to if task.worker_id is None})
+    book.worked = await stored_steps.last_worked(work.tx, {task.seq for task in waiting if task.worker_id is None})
 
 
 async def _load_around(work: UnitOfWork, reads: ReadSet) -> None:

@@ -13,13 +13,15 @@ class StepReads:
 
     keys: set[tuple[TaskId, str, int]] = field(default_factory=set)
     """Steps by task, name and occurrence."""
+    waits: set[TaskId] = field(default_factory=set)
+    """Tasks of which it is wanted by which step they wait."""
     sends: set[tuple[TaskId, str, str]] = field(default_factory=set)
     """Messages to be put in, by task, name and id: wanted if they are there, with what their tasks wait for."""
     receives: Counter[tuple[TaskId, str]] = field(default_factory=Counter)
     """How many of the oldest messages that wait are wanted, by task and name."""
 
     def __bool__(self) -> bool:
-        return bool(self.keys or self.sends or self.receives)
+        return bool(self.keys or self.waits or self.sends or self.receives)
 
     def want_step(self, task_id: TaskId, name: str, occurrence: int, *, receives: bool) -> None:
         """Want a step, should it be kept already; one that `receives` with the next message of its name."""
@@ -34,17 +36,17 @@ class StepBook:
 
     kept: dict[StepKey, Step] = field(default_factory=dict)
     last: dict[int, Step] = field(default_factory=dict)
-    """The last step of tasks that messages are sent to, by the task's seq."""
+    """The last step of tasks whose waits are wanted or that messages are sent to, by the task's seq."""
     worked: dict[int, int] = field(default_factory=dict)
-    """The last runs that a worker had, of tasks that messages are sent to and whose last run had none, by seq."""
+    """The last runs that a worker had, of those of them whose last run had none, by seq."""
     messages: dict[MessageKey, Message] = field(default_factory=dict)
     waiting: dict[tuple[int, str], list[Message]] = field(default_factory=dict)
     """The oldest messages that wait, by task seq and name, as many as may be received."""
     counts: dict[int, tuple[int, int]] = field(default_factory=dict)
     """How many messages wait for a task, and which number the next one gets, by its seq."""
     new_steps: list[Step] = field(default_factory=list)
-    filled: list[Step] = field(default_factory=list)
-    """Steps that waited and have received their message."""
+    changed: list[Step] = field(default_factory=list)
+    """Steps that waited and have received their message, or wait until another time."""
     cleared: dict[int, int] = field(default_factory=dict)
     """Tasks whose steps are deleted, by seq: from which number on."""
     emptied: set[int] = field(default_factory=set)
@@ -54,12 +56,17 @@ class StepBook:
     """Messages that were read and are received now."""
 
     def __bool__(self) -> bool:
-        return bool(self.new_steps or self.filled or self.cleared or self.emptied or self.new_messages or self.taken)
+        return bool(self.new_steps or self.changed or self.cleared or self.emptied or self.new_messages or self.taken)
 
     def add_step(self, step: Step) -> None:
         """Keep a step."""
         self.new_steps.append(step)
         self.kept[step.key] = self.last[step.task_seq] = step
+
+    def change(self, step: Step) -> None:
+        """Note that a step was changed."""
+        if step not in self.new_steps and step not in self.changed:
+            self.changed.append(step)
 
     def next_message(self, seq: int, name: str) -> Message | None:
         """Return the oldest message of this name that waits for the task."""
@@ -96,7 +103,7 @@ class StepBook:
         self.kept = {key: step for key, step in self.kept.items() if stays(step)}
         self.last = {task: step for task, step in self.last.items() if stays(step)}
         self.new_steps = [step for step in self.new_steps if stays(step)]
-        self.filled = [step for step in self.filled if stays(step)]
+        self.changed = [step for step in self.changed if stays(step)]
         if keeps_messages:
             self._free(seq, first)
         else:

@@ -143,7 +143,7 @@ async def _write_steps(work: UnitOfWork) -> None:
         work.tx, {seq: first for seq, first in book.cleared.items() if seq not in book.emptied}
     )
     await insert_objects(work.tx, book.new_steps)
-    await update_objects(work.tx, book.filled, "result", "received_at")
+    await update_objects(work.tx, book.changed, "result", "until", "received_at")
     await insert_objects(work.tx, book.new_messages)
     await update_objects(work.tx, book.taken, "step")
 

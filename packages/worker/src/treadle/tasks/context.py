@@ -205,7 +205,8 @@ class Context:
         """Return the data of the next message of this name; end the run as `sleep` does until it has come.
 
         `await ctx.receive(…)` in async code. Messages that came before wait, and each receive takes the oldest.
-        Raises `TimeoutError` when none came in `timeout` (seconds or a timedelta; None: ten years), and as `step`.
+        Raises `TimeoutError` when none came in `timeout` (seconds or a timedelta; None: ten years), or by the time that
+        an edit of the task has moved that to, and as `step`.
         """
         return self._steps_of_run().receive(name, timeout)
 

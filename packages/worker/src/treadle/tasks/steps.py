@@ -286,7 +286,7 @@ class Steps:
         if kept is None:
             self._suspend(name, occurrence, length, receives=True)
         if kept.get("received_at") is None:
-            raise TimeoutError(f"no message {name!r} came within {in_seconds(length)}")
+            raise TimeoutError(f"no message {name!r} came within {in_seconds(_waited(kept))}")
         return kept.get("result")
 
     def _suspend(self, name: str, occurrence: int, length: float, *, receives: bool) -> NoReturn:
@@ -309,6 +309,12 @@ def _length(what: str, given: float | timedelta) -> float:
             f"{what}: write seconds from 0 up, at most {TEN_YEARS:,.0f} (ten years), or a timedelta, not {brief(given)}"
         )
     return float(length)
+
+
+def _waited(kept: Kept) -> float:
+    """Return how many seconds a wait took that is over, to the millisecond: an edit of the task may have ended it."""
+    at, until = (datetime.fromisoformat(kept[name]) for name in ("at", "until"))
+    return round((until - at).total_seconds(), 3)
 
 
 def _shown(name: str, occurrence: int) -> str:

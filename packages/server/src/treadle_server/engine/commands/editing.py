@@ -19,6 +19,7 @@ from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands.base import OneRow, get_task
 from treadle_server.engine.commands.dependants import judge_anew
+from treadle_server.engine.commands.steps import wait_until
 from treadle_server.engine.commands.submit import held_by, holder_of
 from treadle_server.engine.naming import limits_of, note_limits
 from treadle_server.engine.read_set import ReadSet
@@ -31,7 +32,9 @@ _AS_GIVEN = (*(OF_JOB.keys() - {"pool", "heartbeat_increment"}), "payload", "tag
 _LIMITING = frozenset({"limits", "payload"})
 """What decides what a task counts against."""
 
-_TIMES = frozenset({"delay", "scheduled_at", "deadline"})
+_DUE = frozenset({"delay", "scheduled_at"})
+
+_TIMES = _DUE | {"deadline"}
 
 _SEALED = ("payload", "checkpoint")
 """What of an encrypted task is encrypted, among what an edit may change."""
@@ -54,7 +57,7 @@ class Edit(OneRow):
     if_version: int | None = None
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the task with its job, the target and lane that it is moved to, and who holds its new unique key."""
+        """Read the task with its job, what it waits by, its new target and lane, and who holds its new unique key."""
         reads.tasks.add(self.task_id)
         reads.jobs_of.add(self.task_id)
         if (target := self.changes.get("target")) is not None:
@@ -66,6 +69,8 @@ class Edit(OneRow):
             reads.limit_names.update((self.task_id, one["name"]) for one in self.changes.get("limits") or ())
         if "on_dependency_failure" in self.changes:
             reads.stands_of.add(self.task_id)
+        if self.changes.keys() & _DUE:
+            reads.steps.waits.add(self.task_id)
         if "pool" in self.changes:
             reads.pool_edits.add((self.task_id, self.changes["pool"]))
 
@@ -100,6 +105,7 @@ class Edit(OneRow):
             work.rekey(task, changes["unique_key"])
         if due_at is not None:
             self._reschedule(work, task, due_at)
+            wait_until(work, task, due_at)
         task.version += 1
         task.updated_at = work.now
         work.changed(task)

@@ -6,7 +6,7 @@ run finds it as it is then, which for a receive without a message means that its
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from treadle.wire.amounts import counted
 from treadle.wire.ids import TaskId
@@ -155,18 +155,29 @@ class SendMessage(OneRow):
             check_words({"data": self.data}, {})
         waiting, number = work.steps.counts[task.seq]
         step = work.steps.last.get(task.seq)
-        is_awaited = step is not None and _waits(task, step, self.name, work.steps.worked)
+        is_awaited = (
+            step is not None
+            and (step.kind, step.name) == ("receive", self.name)
+            and _waits(task, step, work.steps.worked)
+        )
         # What is awaited waits for nobody: else others, which the task never asks for, would keep it waiting for ever.
         check_message(self.data, 0 if is_awaited else waiting)
         message = Message(task.seq, number, self.name, self.id, self.data, self.principal.user, work.now)
         work.steps.add_message(message)
         if step is not None and is_awaited:
             _receive(work, step, message)
-            if step not in work.steps.new_steps:
-                work.steps.filled.append(step)
+            work.steps.change(step)
             _wake(work, task)
         work.touched(task)
         return message, True
+
+
+def wait_until(work: UnitOfWork, task: Task, due_at: datetime) -> None:
+    """Let the step by which a task waits, if it does, tell the time to which its wait was moved; one past ends it."""
+    step = work.steps.last.get(task.seq)
+    if step is not None and _waits(task, step, work.steps.worked):
+        step.until = max(due_at, work.now)
+        work.steps.change(step)
 
 
 def _step(work: UnitOfWork, task: Task, told: StepReport, **more: object) -> Step:
@@ -193,13 +204,13 @@ def _receive(work: UnitOfWork, step: Step, message: Message) -> None:
     step.received_at = work.now
 
 
-def _waits(task: Task, step: Step, name: str, worked: Mapping[int, int]) -> bool:
-    """Return whether the task waits by this step, its last one, for a message of the name."""
-    is_empty = step.kind == "receive" and step.received_at is None
+def _waits(task: Task, step: Step, worked: Mapping[int, int]) -> bool:
+    """Return whether the task waits by this step, its last one: sleeps, or has no message yet."""
+    is_empty = step.kind != "call" and step.received_at is None
     # Runs that a resolve opened have no worker, and nobody's code has found the step empty in them. Who was settled in
     # the batch of the run that waits is told by the number alone.
     last = {task.run_id} if task.worker_id is not None else {task.run_id - 1, worked.get(task.seq)}
-    return is_empty and step.name == name and step.run_id in last and not task.is_leased
+    return is_empty and step.run_id in last and not task.is_leased
 
 
 def _wake(work: UnitOfWork, task: Task) -> None:
