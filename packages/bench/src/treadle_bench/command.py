@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treadle.cli.numbers import Number
 from treadle.cli.texts import NAME, GivenPath
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
               help="What to measure on.")  # fmt: skip
 @click.option("--postgres-url", help="A PostgreSQL server where databases may be made; its default settings count.")
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Values of which medians are.")
-@click.option("--scale", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="A share of the full sizes.")
-@click.option("--minutes", type=click.FloatRange(0, min_open=True),
+@click.option("--scale", type=Number(0, 1, min_open=True), default=1.0, help="A share of the full sizes.")
+@click.option("--minutes", type=Number(0, min_open=True),
               help="How long the soak lasts; left out, an hour by the scale.")  # fmt: skip
 @click.option("--rate", type=click.IntRange(1), default=500, show_default=True, help="The soak's tasks a second.")
 @click.option("--against", type=_directory, help="Run the *_peer.py of a directory in turn, and print the ratios.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treadle.cli.numbers import Number
 from treadle.cli.texts import NAME, GivenPath
 from treadle_tui.core.setup.theme_names import THEMES
 
@@ -33,9 +34,7 @@ WEB_PORT = 7421
 @click.option("--json", "as_json", is_flag=True, help="Print each change as a line of JSON instead.")
 @click.option("--record", type=GivenPath(path_type=Path), metavar="FILE", help="Write what is seen to a file.")
 @click.option("--replay", type=GivenPath(path_type=Path), metavar="FILE", help="Show a recording; no server needed.")
-@click.option(
-    "--speed", type=click.FloatRange(0.1, 100), default=1.0, show_default=True, help="With --replay: how fast."
-)
+@click.option("--speed", type=Number(0.1, 100), default=1.0, show_default=True, help="With --replay: how fast.")
 @click.option("--web", is_flag=True, help="Serve it to a browser instead.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="With --web: the address to serve on.")
 @click.option("--port", type=click.IntRange(1, 65_535), default=WEB_PORT, show_default=True, help="With --web.")

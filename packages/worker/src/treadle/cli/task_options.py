@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from math import isnan, nan
+from math import isfinite, nan
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
+from treadle.cli.numbers import Number
 from treadle.filters.ranges import seconds_of
 from treadle.values import brief
 from treadle.wire.fields import TEN_YEARS, Instant
@@ -44,7 +45,7 @@ else:
     _Seconds = click.ParamType  # a generic class only in newer releases than the oldest that is allowed
 
 
-class Duration(click.FloatRange):
+class Duration(Number):
     """A length of time within bounds, in seconds: a number of them, or as filters write one, such as 90s or 1h30m."""
 
     name = "duration"
@@ -56,9 +57,9 @@ class Duration(click.FloatRange):
             seconds = float(value) if seconds is None else seconds
         except ValueError:
             seconds = nan
-        if isnan(seconds):
+        if not isfinite(seconds):
             self.fail(f"{value!r} is no duration: write 90s, 45m, 1h30m or 2d, or a number of seconds", param, ctx)
-        return float(super().convert(seconds, param, ctx))
+        return super().convert(seconds, param, ctx)
 
 
 class Age(_Seconds):
@@ -143,9 +144,9 @@ def _type(kind: Any, bounds: list[Any]) -> "click.ParamType[Any]":
     if least is not None and least < 0:
         return click.INT if kind is int else click.FLOAT
     if any(getattr(one, "le", None) == TEN_YEARS for one in bounds):
-        ranged: type[click.IntRange | click.FloatRange] = Duration
+        ranged: type[click.IntRange | Number] = Duration
     else:
-        ranged = click.IntRange if kind is int else click.FloatRange
+        ranged = click.IntRange if kind is int else Number
     return ranged(least if above is None else above, min_open=above is not None)
 
 
