@@ -6,7 +6,9 @@ import gc
 import os
 import threading
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
@@ -77,16 +79,28 @@ async def test_what_fails_in_a_thread_of_an_upload_that_was_cancelled_is_no_erro
     assert caplog.messages == []
 
 
-async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer a request as a bucket does that the key may not look into: in two lines, and with the request's name."""
+async def refuse(code: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer a request as a bucket does that refuses it: in two lines, and with the request's name."""
     await reader.readuntil(b"\r\n\r\n")
     said = (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>SignatureDoesNotMatch</Code>'
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code>'
         f"<Message>Check your key.</Message><RequestId>{token_hex(8)}</RequestId></Error>"
     )
     head = f"HTTP/1.1 403 Forbidden\r\nContent-Length: {len(said)}\r\nConnection: close\r\n\r\n"
     writer.write(f"{head}{said}".encode())
     writer.close()
+
+
+@asynccontextmanager
+async def refusing(code: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Objects]:
+    """Give the objects of a bucket that refuses everything."""
+    listener = await asyncio.start_server(partial(refuse, code), "127.0.0.1", 0)
+    name_bucket(monkeypatch, f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+    objects = Objects("s3://things/some/prefix", None)
+    objects.set_site("site")
+    yield objects
+    await objects.close()
+    listener.close()
 
 
 async def test_a_bucket_that_refuses_is_told_in_the_same_words_each_time(
@@ -96,22 +110,26 @@ async def test_a_bucket_that_refuses_is_told_in_the_same_words_each_time(
 
     What the store itself says of it stands in its second line, and was left out.
     """
-    listener = await asyncio.start_server(refuse, "127.0.0.1", 0)
-    name_bucket(monkeypatch, f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
-    objects = Objects("s3://things/some/prefix", None)
-    objects.set_site("site")
-
     told = set()
-    for _ in range(3):
-        with pytest.raises(StoreUnavailable, match="403") as failed:
-            await anext(objects.older_than(datetime.now(UTC)))
-        told.add(failed.value.detail)
+    async with refusing("SignatureDoesNotMatch", monkeypatch) as objects:
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable, match="403") as failed:
+                await anext(objects.older_than(datetime.now(UTC)))
+            told.add(failed.value.detail)
 
     [detail] = told
     assert "403 Forbidden: SignatureDoesNotMatch: Check your key.)" in detail
     assert len(set(caplog.messages)) == 1
-    await objects.close()
-    listener.close()
+
+
+async def test_a_bucket_that_the_server_may_not_list_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server whose key may put, give and remove objects was not ready, for it looks for those that no row knows."""
+    async with refusing("AccessDenied", monkeypatch) as objects:
+        assert [old async for old in objects.older_than(datetime.now(UTC))] == []
+
+    assert "allow it s3:ListBucket and they are removed" in caplog.messages[-1]
 
 
 def name_bucket(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:

@@ -55,6 +55,9 @@ _OF_ONE = re.compile(r"(?<=/)[^/\s]*-[0-9a-f]{12,16}(#\d+)?(?![0-9a-z])|(?<=\bin
 _SAID = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<\n]*)")
 """What a cloud says of a refusal, in XML: its code, and a sentence. What comes after that names the one request."""
 
+_DENIED = "<Code>AccessDenied</Code>"
+"""A cloud's word for what a key is not allowed; one that is wrong has another."""
+
 T = TypeVar("T")
 
 
@@ -199,12 +202,21 @@ class Objects:
     async def older_than(self, instant: datetime) -> AsyncIterator[list[str]]:
         """Yield the locations of this database's objects that were written before then, some at a time.
 
-        Raises `StoreUnavailable`.
+        None where the server's key may not list the bucket: to put, give and remove objects it need not. Raises
+        `StoreUnavailable`.
         """
-        with _failures_explained():
-            async for found in _each(self._store.list(self._site, chunk_size=500)):
-                if old := [meta["path"] for meta in found if meta["last_modified"] < instant]:
-                    yield old
+        try:
+            with _failures_explained():
+                async for found in _each(self._store.list(self._site, chunk_size=500)):
+                    if old := [meta["path"] for meta in found if meta["last_modified"] < instant]:
+                        yield old
+        except StoreUnavailable as error:
+            if _DENIED not in str(error.__cause__):
+                raise
+            log.warning(
+                "the server may not list the bucket of artifacts: objects that no row knows, as a crash leaves them,"
+                " stay there; allow it s3:ListBucket and they are removed"
+            )
 
     async def remove_unfinished(self, instant: datetime) -> int:
         """Remove what uploads left that a killed server was at, last written before then; return how many they were.
