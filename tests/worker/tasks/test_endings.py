@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from treadle import Context, Intermittent, MalformedPayload, Pause, ResourceUnavailable, Retry, SyncClient, task
-from treadle.errors import BadValue, InvalidStep, StepMismatch
+from treadle.errors import BadValue, InvalidStep, StepMismatch, error_for, problem_named
 from treadle.tasks import endings
 from treadle.tasks.verdicts import Verdicts
 from treadle.values import clean
@@ -31,6 +31,19 @@ def test_an_error_is_as_long_as_the_server_takes_with_its_class_before_it(length
 
     assert error.startswith("ValueError: x")
     assert len(error) <= LONGEST_OUTPUT
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (error_for(problem_named("forbidden", "you may not")), "Forbidden: you may not"),
+        (error_for(problem_named("task-not-found", "no task")), "TaskNotFound: Task not found: no task"),
+        (ValueError("ValueErrors: 3"), "ValueError: ValueErrors: 3"),
+    ],
+)
+def test_an_error_is_named_once(error: Exception, told: str) -> None:
+    """A problem's words begin with its title, which may be the name of its class."""
+    assert endings.raised(error)["error"] == told
 
 
 @pytest.mark.filterwarnings("error")

@@ -141,9 +141,9 @@ def said_by(error: BaseException) -> str:
 
 
 def named(error: BaseException) -> str:
-    """Return an exception's class and its own words."""
-    said = said_by(error)
-    return clean(f"{type(error).__name__}: {said}") if said else type(error).__name__
+    """Return an exception's class and its own words, which may begin with it: a problem's are its title and more."""
+    name, said = type(error).__name__, said_by(error)
+    return (said if said.startswith(f"{name}:") else clean(f"{name}: {said}")) if said else name
 
 
 def _unplain(value: Any, name: str, error: BaseException) -> Fault:
