@@ -229,6 +229,41 @@ class Interrupted(httpx.AsyncHTTPTransport):
         return await super().handle_async_request(request)
 
 
+class CutOff(httpx.AsyncHTTPTransport):
+    """A way on which each upload but the last breaks off when so many pieces have gone through."""
+
+    def __init__(self, *pieces: int) -> None:
+        super().__init__()
+        self._left = [*pieces]
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "PUT" and self._left:
+            assert isinstance(request.stream, httpx.AsyncByteStream)
+            most = self._left.pop(0)
+            async for _ in request.stream:
+                most -= 1
+                if not most:
+                    raise httpx.WriteError("reset by peer", request=request)
+        return await super().handle_async_request(request)
+
+
+async def test_c10_an_upload_is_given_up_when_it_breaks_off_again_and_again_and_never_further_on(
+    served: Served,
+) -> None:
+    """It was at its second break, however far that was, when the first was longer ago than failures are borne with."""
+    key, content = (await _run(served), 0), Content(bytes(5 * CHUNK), "big", "text/plain")
+    further = Uploader((served.url,), served.token, patience=0.05, mounts={"all://": CutOff(1, 2, 4)})
+    same = Uploader((served.url,), served.token, patience=0.05, mounts={"all://": CutOff(2, 2, 1)})
+
+    with pytest.raises(ConnectionFailed, match="reset by peer"):
+        await same.upload(key, content)
+    artifact = await further.upload(key, content)
+
+    await same.close()
+    await further.close()
+    assert artifact.size == 5 * CHUNK
+
+
 async def test_c10_an_upload_that_breaks_off_after_a_long_while_is_made_again(served: Served) -> None:
     """A large one, which took longer than failures are borne with, failed for good at its first."""
     key = (await _run(served), 0)

@@ -31,13 +31,26 @@ CHUNK = 1024 * 1024
 """Bytes that are read and sent at once."""
 
 PATIENCE = 60.0
-"""Seconds during which an upload that failed on the way is tried again."""
+"""Seconds during which an upload that failed on the way is tried again without coming further than before."""
 
 SILENCE = 60.0
 """Seconds that a connection may stand still."""
 
 STORING = 600.0
 """Seconds that a store may take after the last byte: it reads a large object once more."""
+
+
+class _Sent:
+    """How far one try of an upload has come."""
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
+        self.pieces = 0
+
+    def another(self) -> None:
+        """Count a piece that is to be sent, or the finish behind all; raises what ends the upload."""
+        self._check()
+        self.pieces += 1
 
 
 class Uploader:
@@ -74,7 +87,7 @@ class Uploader:
 
         `check` is called between pieces and raises what ends the upload; nothing is visible of one that ended. Raises
         that, the server's `ProblemError`, `Forbidden` where a bucket refuses it, `InvalidArguments` for a file that
-        becomes shorter, and `ConnectionFailed` when the server could not be reached for a while.
+        becomes shorter, and `ConnectionFailed` when for a while no try came further than those before.
         """
         size, sha256 = await asyncio.to_thread(_measure, content.data)
         body = {
@@ -85,13 +98,16 @@ class Uploader:
         }
         loop = asyncio.get_running_loop()
         waits = QuietLog(log)
-        failing_since: float | None = None  # a large file may be on its way for hours before it fails
+        # A large file may be on its way for hours before it fails, and again before it fails farther on.
+        failing_since, farthest = 0.0, -1
         for delay in delays():
             check()
+            sent = _Sent(check)
             try:
-                return await self._try(key, content, body, check)
+                return await self._try(key, content, body, sent.another)
             except (ConnectionFailed, *NOT_NOW) as error:
-                failing_since = loop.time() if failing_since is None else failing_since
+                if sent.pieces > farthest:
+                    failing_since, farthest = loop.time(), sent.pieces
                 if loop.time() - failing_since >= self._patience:
                     raise
                 waits.say(f"the upload of {content.name!r} for task {key[0]} has failed: {error}", "trying again")
