@@ -1,9 +1,12 @@
 """`treadle task`: names keep to their lines; and with `tasks`, `submit` and `edit` of an encrypted task (F7)."""
 
+from typing import Any
+
 import httpx
 import pytest
 
 from tests.worker.cli.conftest import Command, Shop
+from treadle import Client
 from treadle.encryption import FernetCodec, Sealer, new_key
 from treadle_server.testing import Served
 
@@ -38,6 +41,25 @@ def test_what_waits_for_a_message_without_an_end_is_not_due(command: Command, sh
 
     assert "3650d" not in listed
     assert "\ndue " not in command.said("task", task)
+
+
+def test_the_steps_of_a_task_that_waits_for_a_message_are_read_once(
+    command: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were read again for what it waits for."""
+    task, read, steps = shop.submit(), list[str](), Client.steps
+    shop.start(task)
+    shop.report(task, "suspended", step="answer", receives=True)
+
+    async def noted(client: Client, task_id: str) -> Any:
+        read.append(task_id)
+        return await steps(client, task_id)
+
+    monkeypatch.setattr(Client, "steps", noted)
+    told = command.said("task", task)
+
+    assert "it waits for the message 'answer', which `treadle send` sends" in told
+    assert read == [task]
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.0, "no message came until"), (3600.0, "no message; waits until")])

@@ -9,26 +9,27 @@ from treadle.wire.status import Reason, Status
 if TYPE_CHECKING:
     from treadle.client.client import Client
     from treadle.wire.jobs import JobItem
+    from treadle.wire.steps import StepItem
     from treadle.wire.tasks import TaskItem
 
 
-async def kept_by(client: "Client", task: "TaskItem") -> str | None:
+async def kept_by(client: "Client", task: "TaskItem", steps: "list[StepItem] | None" = None) -> str | None:
     """Return what keeps a task, as it was read, and what lets it go on; None where nothing does, that is known.
 
-    Raises as `Client.steps`, and ConnectionFailed.
+    `steps` are those that it keeps, for who has read them. Raises as `Client.steps`, and ConnectionFailed.
     """
     if task.status is Status.PAUSED:
         why = f": {told(task.error)}" if task.error else ""
         return f"is {because(task.reason, task.status)}{why}; `treadle resume {task.id}` lets it go on"
     if task.status is Status.SCHEDULED and task.reason is Reason.SUSPENDED:
-        return await _message(client, task)
+        return _message(await client.steps(task.id) if steps is None else steps)
     if task.status is Status.PENDING and not task.blocked_by and not task.job_name.startswith(f"{INTERNAL}:"):
         return await _nobody(client, task)
     return None
 
 
-async def _message(client: "Client", task: "TaskItem") -> str | None:
-    for last in (await client.steps(task.id))[-1:]:
+def _message(steps: "list[StepItem]") -> str | None:
+    for last in steps[-1:]:
         if last.kind == "receive" and last.received_at is None:
             return f"waits for the message {last.step!r}, which `treadle send` sends"
     return None

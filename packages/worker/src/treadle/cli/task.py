@@ -77,7 +77,7 @@ async def _read(client: "Client", given: str, lines: int) -> _About:
     steps = await client.steps(task_id) if item.steps else []
     logs = (await client.logs(task_id))[-lines:] if lines else []
     target = await client.target(item.target, room=item.room_id) if item.target and item.blocked_by else None
-    return _About(item, runs, steps, logs, target, await kept_by(client, item))
+    return _About(item, runs, steps, logs, target, await kept_by(client, item, steps))
 
 
 def _described(about: _About) -> list[tuple[str, object]]:
