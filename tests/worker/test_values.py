@@ -275,6 +275,30 @@ async def test_a_secret_is_sent_as_asterisks_by_no_call(client: Client) -> None:
     assert (await client.edit(handle.id, payload={"value": "**********"})).payload == {"value": "**********"}
 
 
+async def test_two_keys_that_are_one_text_in_json_are_sent_by_no_call(client: Client) -> None:
+    """One of the two was left out of it, and nothing was said."""
+    handle = await client.submit(raw.bind(value=1))
+    bad: dict[str, Any] = {"value": [{1: "a", "1": "b"}]}
+    calls = [
+        lambda: client.submit(raw.bind(**bad)),
+        lambda: client.submit_raw(raw.full_name, bad),
+        lambda: client.edit(handle.id, payload=bad),
+        lambda: client.resolve(handle.id, result=bad),
+        lambda: client.set_schedule("s", job=raw.full_name, interval=60, payload=bad),
+        lambda: client.send(handle.id, "m", bad),
+    ]
+
+    for call in calls:
+        with pytest.raises(
+            InvalidArguments, match=r"value\[0\]: the keys 1 and '1' are one text in JSON: leave one out"
+        ):
+            await call()
+
+    assert (await client.edit(handle.id, payload={"value": {1: "a", "2": "b"}})).payload == {
+        "value": {"1": "a", "2": "b"}
+    }
+
+
 @pytest.mark.parametrize("odd", ["a\ud800", "a\x00"], ids=ascii)
 async def test_an_odd_text_in_a_path_or_a_query_is_not_sent_either(client: Client, odd: str, tmp_path: Path) -> None:
     """N1: what the shell or the disk names in bytes that are no text comes as such; the error shows it."""

@@ -243,6 +243,26 @@ def test_an_enum_or_a_key_that_is_read_from_what_is_written_is_taken(annotation:
     assert returned.read(returned.write(value, "result")) == value
 
 
+@pytest.mark.parametrize("annotation", [Any, dict, dict[int | str, int], dict[Any, int]])
+def test_a_result_with_two_keys_that_are_one_text_in_json_is_refused(annotation: Any) -> None:
+    """One of the two was kept, and of the other nothing was said."""
+    said = r"^result: the keys 1 and '1' are one text in JSON: leave one out$"
+    with pytest.raises(BadValue, match=said):
+        Returned(annotation).write({1: 2, "1": 3, "2": 4}, "result")
+
+
+class Node(BaseModel):
+    parent: Any = Field(default=None, exclude=True)
+    children: list["Node"] = []
+
+
+def test_a_model_that_names_the_one_that_it_is_part_of_is_looked_through_once() -> None:
+    root = Node()
+    root.children = [Node(parent=root) for _ in range(50)]
+
+    assert Returned().write(root, "result") == {"children": [{"children": []}] * 50}
+
+
 def test_what_no_type_can_write_is_told_as_ever() -> None:
     for annotation in (list[Painted], int, Any):
         with pytest.raises(BadValue, match=r"^result\[0\]: range, which is no JSON"):

@@ -144,6 +144,17 @@ def test_what_no_worker_could_read_is_refused_at_submit(annotation: Any, given: 
         takes.bind(given)
 
 
+@pytest.mark.parametrize("annotation", [Any, dict, dict[int, str], dict[int | str, str], dict[Any, Any]])
+def test_two_keys_that_are_one_text_in_json_are_refused_at_submit(annotation: Any) -> None:
+    """One of the two was left out, by the type that makes a number of both, or by JSON, that makes a text."""
+
+    @task
+    def takes(value: annotation) -> None: ...
+
+    with pytest.raises(errors.InvalidArguments, match="value: the keys 1 and '1' are one text in JSON: leave one out"):
+        takes.bind({1: "a", "1": "b"})
+
+
 class HoldsInModel(BaseModel):
     data: str | bytes
 

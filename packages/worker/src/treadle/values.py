@@ -65,7 +65,61 @@ def plain(value: Any, name: str, levels: int = MOST_LEVELS, *, round_trip: bool 
     data = asked(lambda: to_jsonable_python(value, bytes_mode="base64", round_trip=round_trip), refuse)
     if (found := fault(data, name, levels)) is not None:
         raise BadValue(str(found))
+    if (found := clash(value, data)) is not None:
+        raise BadValue(str(_within(name, found)))
     return data
+
+
+def clash(value: Any, data: Any) -> Fault | None:
+    """Return where two keys of a dict are one text in `data`, the JSON of the value, which has lost an entry then.
+
+    What is plain already is equal to its JSON, and that is looked for in a thirtieth of the time that it took to write.
+    """
+    if type(value) in _LEAVES:
+        return None
+    return asked(lambda: _place_of_clash(value) if value != data and _clashes(value) else None, lambda _: None)
+
+
+def _clashes(value: Any) -> bool:
+    level, seen = [value], set[int]()
+    for _ in range(REQUEST_LEVELS):
+        inside: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is list or kind is tuple:
+                inside += item
+            elif _is_clash(item):
+                return True
+            elif id(item) not in seen:
+                # A model may name the one that it is part of, in a field that is not written.
+                seen.add(id(item))
+                inside += [one for _, one in members(item)]
+        level = [one for one in inside if type(one) not in _LEAVES]
+    return False
+
+
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+"""What most values hold, and what holds nothing."""
+
+
+def _is_clash(value: Any) -> bool:
+    if not isinstance(value, Mapping) or {*map(type, value)} <= {str}:
+        return False
+    return len(to_jsonable_python(dict.fromkeys(value), bytes_mode="base64")) < len(value)
+
+
+def _place_of_clash(value: Any, levels: int = REQUEST_LEVELS) -> Fault | None:
+    if _is_clash(value):
+        texts: dict[str, Any] = {}
+        for key in value:
+            [text] = to_jsonable_python({key: None}, bytes_mode="base64")
+            if text in texts:
+                return Fault("", f"the keys {brief(texts[text])} and {brief(key)} are one text in JSON: leave one out")
+            texts[text] = key
+    for part, inner in members(value) if levels else ():
+        if _clashes(inner) and (found := _place_of_clash(inner, levels - 1)) is not None:
+            return below([part if isinstance(part, int | str) else repr(part)], found)
+    return None
 
 
 def check_no_secret(value: object, data: Any, name: str) -> None:

@@ -42,7 +42,7 @@ def is_sure(annotation: Any) -> bool:
     To look costs a submit of a line of text a third more, and one of 20,000 twice as much.
     """
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in _UNIONS and _names_bytes(annotation):
+    if origin in _UNIONS and names(annotation, bytes):
         return False
     if origin in {list, set, frozenset, tuple, *_UNIONS}:
         return all(part is ... or is_sure(part) for part in inner)
@@ -52,8 +52,9 @@ def is_sure(annotation: Any) -> bool:
     return origin is None and isinstance(annotation, Hashable) and annotation in _SURE
 
 
-def _names_bytes(annotation: Any) -> bool:
-    return annotation is bytes or any(map(_names_bytes, typing.get_args(annotation)))
+def names(annotation: Any, kind: Any) -> bool:
+    """Return whether a type is another one, or has it within."""
+    return annotation is kind or any(names(one, kind) for one in typing.get_args(annotation))
 
 
 def takes_both(schema: Any) -> bool:

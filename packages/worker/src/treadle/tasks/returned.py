@@ -16,7 +16,7 @@ from treadle.tasks.rereading import (
     reads_less,
     takes_both,
 )
-from treadle.values import asked, brief, check_no_secret, plain
+from treadle.values import asked, brief, check_no_secret, clash, plain
 from treadle.wire.values import fault
 
 _AS_ARGUMENTS = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="constants")
@@ -78,7 +78,7 @@ class Returned:
         """Return a value as its type says that it is written; None where it can't be."""
         dump = self._reader().dump_python
         data = asked(lambda: dump([value], mode="json", by_alias=True, round_trip=True, warnings="error")[0], _none)
-        return None if fault(data) is not None else data
+        return None if fault(data) is not None or clash(value, data) is not None else data
 
     def _is_lost(self, value: Any, data: Any, name: str) -> bool:
         """Return whether `data`, which was written of a value of the type, is read as another one, or as none of it."""

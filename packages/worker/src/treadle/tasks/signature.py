@@ -19,12 +19,13 @@ from treadle.tasks.rereading import (
     listed,
     may_lose,
     may_shift,
+    names,
     secret_of,
     takes_both,
     takes_bytes,
 )
 from treadle.tasks.returned import Returned
-from treadle.values import asked, brief, named, plain, said_by
+from treadle.values import asked, brief, clash, named, plain, said_by
 from treadle.wire.options import OPTIONS
 from treadle.wire.values import MOST_LEVELS, fault
 
@@ -88,6 +89,8 @@ class Signature:
         self._partial: dict[tuple[frozenset[str], BytesMode], type[BaseModel]] = {}
         self._is_sure = False
         """Whether what was written of the arguments is read again by their types, without looking."""
+        self._may_clash = False
+        """Whether one of them may hold a dict with two keys that are one text in JSON."""
         self._takes_both = False
         """Whether one of them takes bytes or something else in one place."""
         self._may_lose = self._may_shift = False
@@ -101,7 +104,9 @@ class Signature:
         if self._model is None:
             self._model = self._make_model()
             self._places = tuple(zip(self.names, self._model.model_fields, strict=True))
-            self._is_sure = all(is_sure(listed(self._resolve(parameter.annotation))) for parameter in self.parameters)
+            annotations = [listed(self._resolve(parameter.annotation)) for parameter in self.parameters]
+            self._is_sure = all(map(is_sure, annotations))
+            self._may_clash = not self._is_sure or any(names(one, Any) for one in annotations)
             kinds = self._model.__pydantic_core_schema__
             self._takes_bytes = takes_bytes(kinds)
             self._takes_both = not self._is_sure and takes_both(kinds)
@@ -150,7 +155,7 @@ class Signature:
             raise InvalidArguments(f"{self.name} {_CANT}: {named(error)}") from error
         try:
             dumped = _written_of(model)
-            found: object = fault(dumped)
+            found: object = fault(dumped) or (clash(given, dumped) if self._may_clash else None)
         except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
             dumped, found = {}, _places_of(error) if isinstance(error, ValidationError) else _bad_value(model, error)
         if found is not None:
