@@ -11,7 +11,9 @@ from uuid import UUID
 
 import pytest
 
+from tests.worker.conftest import working_at
 from treadle import Client, Context, Options, SyncClient, TaskFailed, WaitTimeout, task
+from treadle.encryption import FernetCodec, new_key
 from treadle.errors import InvalidArguments, ProblemError
 from treadle.ids import new_task_id
 from treadle.testing.inline import InlineWorker
@@ -76,6 +78,26 @@ def test_what_failed_and_goes_on_is_waited_for_anew_whoever_resumed_it(
 
     assert handle.result(30) == 8
     assert handle.wait(30).status == "completed"
+
+
+async def test_who_has_no_key_is_told_that_the_error_of_a_task_is_encrypted(treadle_server: Any) -> None:
+    """The whole ciphertext stood in what was raised."""
+    codec = FernetCodec(new_key())
+
+    @task(max_retries=0, encrypted=True)
+    async def whispers() -> None:
+        raise ValueError("hush")
+
+    async with (
+        Client(treadle_server.url, treadle_server.token, codec=codec) as keyed,
+        Client(treadle_server.url, treadle_server.token) as bare,
+        working_at(treadle_server.url, treadle_server.token, whispers, codec=codec),
+    ):
+        handle = await keyed.submit(whispers.bind())
+        with pytest.raises(TaskFailed, match=r"failed \(error\): ValueError: hush$"):
+            await handle.result(30)
+        with pytest.raises(TaskFailed, match=r"failed \(error\): ValueError: \(encrypted\)$"):
+            await bare.handle(handle.id).result(30)
 
 
 async def test_many_tasks_are_taken_from_whatever_gives_them(treadle_server: Any) -> None:

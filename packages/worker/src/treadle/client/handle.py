@@ -19,6 +19,7 @@ from treadle.values import brief
 from treadle.wire.amounts import in_seconds
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.ids import GivenId, TaskId
+from treadle.wire.sealed import shown
 from treadle.wire.status import Status
 from treadle.wire.steps import MessageItem, StepItem
 from treadle.wire.tasks import Receipt, RunItem, TaskItem
@@ -175,7 +176,7 @@ class TaskHandle(Generic[R_co]):
             opened: Any = self._client.sealer.open_value(result) if task.get("encrypted") else result
             return opened if self._returns is None else self._returns.read(opened)  # type: ignore[no-any-return]
         item = task_of(self._client.sealer, task)
-        error = item.error
+        error = shown(item.error) if item.encrypted and item.error else item.error
         if status == Status.CANCELLED:
             raise TaskCancelled(f"task {self.id} was cancelled{f': {error}' if error else ''}", item)
         raise TaskFailed(f"task {self.id} failed ({item.reason or 'error'}): {error or 'no error was given'}", item)
