@@ -1,9 +1,12 @@
-"""What threads of a run's code see of its end, and what they do together."""
+"""What threads of a run's code see of its end, what they do together, and what no code may say."""
 
+import math
+import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Barrier, BrokenBarrierError
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -52,6 +55,17 @@ def test_who_comes_when_the_run_was_stopped_waits_for_nothing() -> None:
     context = _context()
     context.stop()
     assert context.wait_cancelled(0)
+
+
+@pytest.mark.parametrize("odd", ["half done", 2e15, -0.1, math.nan, [0.5]], ids=str)
+def test_what_is_no_share_and_no_amount_is_refused_by_what_it_is(odd: Any) -> None:
+    """Of a message in the share's place it was said that '<=' is not supported between int and str."""
+    told = re.escape(repr(odd))
+
+    with pytest.raises(ValueError, match=f"^progress is a share between 0 and 1, and message= beside it, not {told}$"):
+        _context().progress(odd)
+    with pytest.raises(ValueError, match=rf"^a run spends amounts from 0 up, 1e\+15 in all, not {told}$"):
+        _context().spend(odd)
 
 
 def test_what_two_threads_spend_at_the_same_time_is_spent_by_both() -> None:

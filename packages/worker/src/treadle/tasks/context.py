@@ -224,8 +224,8 @@ class Context:
 
         The last one of a moment is sent. Raises `ValueError` for another share.
         """
-        if share is not None and not 0 <= share <= 1:
-            raise ValueError(f"progress is a share between 0 and 1, not {share}")
+        if share is not None and not _is_within(share, 1):
+            raise ValueError(f"progress is a share between 0 and 1, and message= beside it, not {share!r:.100}")
         from treadle.values import clean
 
         # Cleaned first: what is spelt out takes more room.
@@ -245,8 +245,8 @@ class Context:
         an amount below 0, or past 1e15 in all.
         """
         with _together:
-            if not 0 <= amount <= MOST_USAGE - self._usage:
-                raise ValueError(f"a run spends amounts from 0 up, {MOST_USAGE:g} in all, not {amount}")
+            if not _is_within(amount, MOST_USAGE - self._usage):
+                raise ValueError(f"a run spends amounts from 0 up, {MOST_USAGE:g} in all, not {amount!r:.100}")
             self._usage += float(amount)
             self._port.spend(self._usage)
 
@@ -343,6 +343,13 @@ class Context:
         self._cancelled = True
         if self._stopped is not None:
             self._stopped.set()
+
+
+def _is_within(number: Any, most: float) -> bool:
+    try:
+        return bool(0 <= number <= most)
+    except TypeError:
+        return False
 
 
 def has_running_steps(context: Context) -> bool:
