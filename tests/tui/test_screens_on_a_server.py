@@ -148,6 +148,31 @@ async def test_6_a_pause_of_what_ran_is_undone_once_its_worker_has_stopped_it() 
         assert (await http.get(f"/v1/tasks/{key}")).json()["status"] == "pending"
 
 
+async def test_6_a_pause_that_is_under_way_is_not_undone_yet_and_can_be_once_its_worker_has_stopped_it() -> None:
+    async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
+        await register(http)
+        await submit(http)
+        _, key = await claimed(http)
+        (await http.post(f"/v1/tasks/{key}/runs/0/started")).raise_for_status()
+        waits = await submit(http)
+        await pilot.press("2")
+        await seen(pilot, lambda shown: "● running" in shown and waits[-8:] in shown)
+
+        await pilot.press("asterisk")
+        await seen(pilot, lambda shown: "2 marked" in shown)
+        await pilot.press("p")
+        await seen(pilot, lambda shown: "asked 2 tasks to pause" in shown)
+        await pilot.press("u")
+        said = f"undone: resumed 1 of 2 tasks, not {key[-8:]}: its worker was still stopping it"
+        await seen(pilot, lambda shown: said in shown and "undo 5s" in shown)
+        assert (await http.get(f"/v1/tasks/{waits}")).json()["status"] == "pending"
+
+        (await http.post(f"/v1/tasks/{key}/runs/0/paused")).raise_for_status()
+        await pilot.press("u")
+        await seen(pilot, lambda shown: "undone: resumed 1 task" in shown)
+        assert (await http.get(f"/v1/tasks/{key}")).json()["status"] == "pending"
+
+
 async def test_m1_a_message_is_sent_to_the_task_that_waits_for_it_and_refusals_are_told() -> None:
     async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
         await register(http)

@@ -1,11 +1,13 @@
 """What a bulk action says afterwards, and how it is taken back (behaviour 6)."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tui.core.verbs.plans import aim, planned
 from treadle.wire.bulk import BulkProblem, BulkResult
-from treadle_tui.core.verbs.outcome import PORTION, portions, report, undo_of, undo_report
+from treadle_tui.core.verbs.outcome import PORTION, STOPPING, portions, report, rest_of, undo_of, undo_report
 
 
 def result(verb: str, versions: dict[str, int], **problems: str) -> BulkResult:
@@ -118,3 +120,37 @@ def test_6_what_was_never_asked_for_is_not_said_to_be_unknown() -> None:
         assert list(words) == keys[PORTION:]
         assert words[keys[PORTION]] == words[keys[2 * PORTION - 1]] == "not known: the answer never came"
         assert words[keys[2 * PORTION]] == "left alone: it broke off before this one"
+
+
+def test_6_of_an_undo_stays_what_was_not_answered_or_tried_and_what_workers_have_still_to_stop() -> None:
+    keys = [f"{number:08}" for number in range(PORTION + 1)]
+    running = [aim(key, "running") for key in keys]
+    undo = undo_of(planned("pause", *running), [result("pause", dict.fromkeys(keys, 2))], steady=0.0)
+    assert undo is not None
+    stands: list[dict[str, Any]] = [
+        {"outcome": "untried"},
+        {"status": "running", "version": 2},
+        {"status": "paused", "version": 3, "outcome": "changed"},
+        # Somebody was there since.
+        {"status": "running", "version": 5, "outcome": "changed"},
+        {"status": "paused", "version": 4, "outcome": "changed"},
+    ]
+    answer = result("resume", dict.fromkeys(keys[:-6], 4)).model_copy(
+        update={
+            "problems": [
+                BulkProblem(id=key, type="", detail="not now", **at)
+                for key, at in zip(keys[-6:-1], stands, strict=True)
+            ]
+        }
+    )
+
+    rest = rest_of(undo, [answer], steady=3.0)
+
+    assert rest is not None
+    first, second = keys[-6:-3], keys[-1:]
+    assert [ask.fields["if_versions"] for ask in rest.asks] == [dict.fromkeys(first, 2), dict.fromkeys(second, 2)]
+    assert rest.seconds_left(3.0) == 5.0
+    words = {outcome.id: outcome.text for outcome in undo_report(undo, [answer], broken="gone").outcomes}
+    assert [words[key] for key in keys[-6:-1]] == ["not now", STOPPING, STOPPING, "not now", "not now"]
+    done = [result("resume", dict.fromkeys(ids, 4)) for ids in (first, second)]
+    assert rest_of(rest, done, steady=4.0) is None

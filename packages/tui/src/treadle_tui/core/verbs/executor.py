@@ -13,7 +13,7 @@ from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import Model
 from treadle_tui.core.state.workers import WorkerRow
 from treadle_tui.core.verbs.action import Verb
-from treadle_tui.core.verbs.outcome import portions, report, undo_of, undo_report
+from treadle_tui.core.verbs.outcome import portions, report, rest_of, undo_of, undo_report
 from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Plan, Refusal, Report, Undo, off, plan
 
 ScheduleVerb: TypeAlias = Literal["pause", "resume", "run"]
@@ -87,27 +87,27 @@ class Executor:
         if undo is None or not undo.seconds_left(self._model.clock.steady()):
             return Report("nothing to undo", ok=False)
         answers: list[object] = []
+        broken: Exception | None = None
         for ask in undo.asks:
             try:
                 fields = await self._as_stopped(ask.fields, undo.stopping)
-                answer = await self._feed.request(ask.op, **fields)
+                answers.append(await self._feed.request(ask.op, **fields))
             except FAILURES as error:
-                if answers:
-                    return undo_report(undo, answers, broken=str(error))
-                # Nothing was taken back: what versions guard may be tried once more while there is time.
-                self._undo = undo
-                return not_done("undo", error)
-            answers.append(answer)
-        return undo_report(undo, answers)
+                broken = error
+                break
+        # Unless something else was done meanwhile, which is what the key means then.
+        self._undo = self._undo or rest_of(undo, answers, self._model.clock.steady())
+        if broken is not None and not answers:
+            return not_done("undo", broken)
+        return undo_report(undo, answers, broken=None if broken is None else str(broken))
 
-    async def _as_stopped(self, fields: Mapping[str, Any], stopping: frozenset[str]) -> Mapping[str, Any]:
+    async def _as_stopped(self, fields: Mapping[str, Any], stopping: Mapping[str, int]) -> Mapping[str, Any]:
         """Return the request with the versions that the workers' stops have given to what was running."""
         held = [key for key in fields.get("ids", ()) if key in stopping]
         if not held:
             return fields
-        known = fields["if_versions"]
-        stopped = await asyncio.gather(*(self._stopped(key, known[key]) for key in held))
-        return {**fields, "if_versions": {**known, **dict(zip(held, stopped, strict=True))}}
+        stopped = await asyncio.gather(*(self._stopped(key, stopping[key]) for key in held))
+        return {**fields, "if_versions": {**fields["if_versions"], **dict(zip(held, stopped, strict=True))}}
 
     async def _stopped(self, key: str, version: int) -> int:
         """Return the version of a task that was to pause: the next one, once its worker has stopped it."""

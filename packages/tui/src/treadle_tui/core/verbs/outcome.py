@@ -1,9 +1,10 @@
 """What a bulk action did: the line that is told, a word for each task, and how to take it back."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from treadle.wire.amounts import counted
-from treadle.wire.bulk import BulkResult
+from treadle.wire.bulk import BulkProblem, BulkResult
 from treadle.wire.status import LEASED, WAITING, Status
 from treadle.wire.transitions import ADMITS, LEADS_TO
 from treadle_tui.core.draw.format import short_id
@@ -20,6 +21,7 @@ NAMED = 3
 
 UNKNOWN = "not known: the answer never came"
 NOT_ASKED = "left alone: it broke off before this one"
+STOPPING = "its worker was still stopping it"
 
 INVERSE: dict[Verb, Verb] = {"cancel": "rerun", "pause": "resume", "resume": "pause"}
 
@@ -85,7 +87,7 @@ def undo_of(planned: Plan, results: Sequence[BulkResult], steady: float) -> Undo
         Ask("actions", {"action": inverse, "ids": ids, "if_versions": {key: versions[key] for key in ids}})
         for ids in portions(able)
     )
-    stopping = frozenset(task.id for task in able if task.status in LEASED)
+    stopping = {task.id: versions[task.id] for task in able if task.status in LEASED}
     return Undo(asks, PAST[inverse], steady + UNDO_SECONDS, left, stopping)
 
 
@@ -95,7 +97,7 @@ def undo_report(undo: Undo, answers: Sequence[object], *, broken: str | None = N
     for place, ask in enumerate(undo.asks):
         if ask.op == "actions":
             if place < len(answers):
-                outcomes += _undone(answers[place], undo.past)
+                outcomes += _undone(answers[place], undo)
             else:
                 why = UNKNOWN if place == len(answers) else NOT_ASKED
                 outcomes += [Outcome(key, ok=False, text=why) for key in ask.fields["ids"]]
@@ -117,7 +119,32 @@ def _which(lost: Sequence[Outcome]) -> str:
     return named + (f" and {len(lost) - NAMED:,} more" if len(lost) > NAMED else "")
 
 
-def _undone(answer: object, past: str) -> Iterator[Outcome]:
+def _undone(answer: object, undo: Undo) -> Iterator[Outcome]:
     result = BulkResult.model_validate(answer)
-    yield from (Outcome(key, ok=True, text=past) for key in result.versions)
-    yield from (Outcome(problem.id, ok=False, text=problem.detail) for problem in result.problems)
+    yield from (Outcome(key, ok=True, text=undo.past) for key in result.versions)
+    for problem in result.problems:
+        yield Outcome(problem.id, ok=False, text=STOPPING if _is_stopping(problem, undo) else problem.detail)
+
+
+def _is_stopping(problem: BulkProblem, undo: Undo) -> bool:
+    """Return whether a worker had still to stop the task, and did at most that since: nobody else has touched it."""
+    if problem.status is Status.PAUSED:
+        return problem.version == undo.stopping.get(problem.id, -1) + 1
+    return problem.id in undo.stopping and problem.outcome == "refused" and problem.status in LEASED
+
+
+def rest_of(undo: Undo, answers: Sequence[object], steady: float) -> Undo | None:
+    """Return what can be taken back yet, for its versions guard it; None when there is nothing of the kind.
+
+    It is what was not answered, what the server gave up before, and what workers have still to stop. Of what was
+    answered so the seconds begin anew.
+    """
+    asks: list[Ask] = []
+    for ask, answer in zip(undo.asks, answers, strict=False):
+        problems = BulkResult.model_validate(answer).problems if ask.op == "actions" else []
+        if ids := [one.id for one in problems if one.outcome == "untried" or _is_stopping(one, undo)]:
+            versions = ask.fields["if_versions"]
+            asks.append(Ask(ask.op, {**ask.fields, "ids": ids, "if_versions": {key: versions[key] for key in ids}}))
+    until = steady + UNDO_SECONDS if asks else undo.until
+    asks += undo.asks[len(answers) :]
+    return replace(undo, asks=tuple(asks), until=until, left=() if answers else undo.left) if asks else None

@@ -1,7 +1,7 @@
 """Decides what an action may do before anything is sent: to which tasks, after which question, or why not."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from treadle.wire.amounts import counted
@@ -89,8 +89,8 @@ class Undo:
     until: float
     left: "tuple[Outcome, ...]" = ()
     """The tasks that the action changed and that can't be brought back, with why."""
-    stopping: frozenset[str] = frozenset()
-    """The tasks that a worker was to stop; when it has, that is a change by nobody else."""
+    stopping: Mapping[str, int] = field(default_factory=dict)
+    """The tasks that a worker was to stop, by their versions then; when it has, that is a change by nobody else."""
 
     def seconds_left(self, steady: float) -> float:
         """Return for how long it still can be undone."""
