@@ -289,3 +289,4 @@ async def test_a_log_of_as_many_lines_as_are_sent_says_that_there_may_be_more(
         await opened(stage)
 
         assert "[Logs 1,000+]" in stage.text()
+        assert "-1,000 of 1,000+   follows" in stage.text()

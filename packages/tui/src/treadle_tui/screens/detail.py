@@ -1,14 +1,12 @@
 """One task: its state, its life and artifacts as a rail, its error, payload, result, checkpoint, logs and events."""
 
 from collections.abc import Sequence
-from math import inf
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import ContentSwitcher
 
-from treadle.wire.runs import LINES_AT_ONCE
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
 from treadle_tui.bindings import bindings
@@ -138,7 +136,7 @@ class Detail(BaseScreen, MessageActions):
         """Draw the task anew."""
         if self.detail is not None:
             for name, document in self._sheets.write(self.detail).items():
-                self._readers[name].show(document)
+                self._readers[name].show(document, capped=name == "logs" and self.detail.logs_are_capped)
             if not self._chose_sheet:
                 # What one came to see: the error of a failed task, the log of one that runs.
                 self._chose_sheet = True
@@ -186,9 +184,8 @@ class Detail(BaseScreen, MessageActions):
             "events": len(self.detail.events),
         }
         counts = {RUNS: len(self.detail.runs), "error": failed if failed > 1 else 0, "logs": len(self.detail.logs)}
-        # The server sends the last lines, and no word of how many there were before.
-        most = {"logs": LINES_AT_ONCE}
-        words = {name: total(count, capped=count >= most.get(name, inf)) for name, count in counts.items() if count}
+        capped = {"logs"} if self.detail.logs_are_capped else set()
+        words = {name: total(count, capped=name in capped) for name, count in counts.items() if count}
         tabs = [Tab(name, name.capitalize(), words.get(name, ""), is_empty=not full[name]) for name in self._names]
         self._tabs.show_tabs(tabs, self._active)
 

@@ -8,6 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
 from treadle_tui.core.draw.documents import Document, Folding, Found, find, reveal
+from treadle_tui.core.draw.format import total
 from treadle_tui.core.draw.text import Span, Spans, width
 from treadle_tui.core.draw.viewport import Viewport
 from treadle_tui.core.draw.wrapping import marked
@@ -49,6 +50,7 @@ class Reader(Toned, can_focus=True):
         super().__init__(id=id)
         self._tells = tells
         self._document: Document = ()
+        self._capped = False
         self._viewport = Viewport(follow=follow, cursor=cursor, indent=indent)
         self._left = 0
         self._widest = 0
@@ -58,11 +60,14 @@ class Reader(Toned, can_focus=True):
 
     # What the screen tells.
 
-    def show(self, document: Document) -> None:
-        """Show this from now on; the same one again costs nothing, and where one reads stays where it is."""
+    def show(self, document: Document, *, capped: bool = False) -> None:
+        """Show this from now on; the same one again costs nothing, and where one reads stays where it is.
+
+        Of what is `capped` there may be more than is shown.
+        """
         if document is self._document or document == self._document:
             return
-        self._document = document
+        self._document, self._capped = document, capped
         if self._pattern is not None:
             self._found = find(document, self._pattern)
         self._look()
@@ -139,7 +144,7 @@ class Reader(Toned, can_focus=True):
         """Which lines are visible, in words; nothing of a single one, which may say that there is none."""
         first, last = self._viewport.visible(self._document, self.size.width, self.size.height)
         count = len(self._document)
-        return f"lines {first + 1:,}-{last + 1:,} of {count:,}" if count > 1 else ""
+        return f"lines {first + 1:,}-{last + 1:,} of {total(count, capped=self._capped)}" if count > 1 else ""
 
     # Drawing.
 

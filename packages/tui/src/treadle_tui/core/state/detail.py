@@ -9,7 +9,7 @@ from treadle.encryption.fields import shown_task, shown_texts
 from treadle.encryption.sealer import Sealer
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.fields import Model
-from treadle.wire.runs import LogItem
+from treadle.wire.runs import LINES_AT_ONCE, LogItem
 from treadle.wire.tasks import RunItem, TaskEvent, TaskItem
 
 MOST_LOGS = 10_000
@@ -33,6 +33,11 @@ class TaskDetail(Model):
     artifacts: list[ArtifactItem] = Field(default_factory=list)
     logs_left_out: int = 0
     """How many earlier lines were sent and not kept."""
+
+    @property
+    def logs_are_capped(self) -> bool:
+        """Whether there may be earlier lines: the server sends the last ones, and no word of how many there were."""
+        return len(self.logs) >= LINES_AT_ONCE
 
     @property
     def steps_left_out(self) -> int:
