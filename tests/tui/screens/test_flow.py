@@ -160,16 +160,43 @@ async def test_f2_a_flow_is_shown_by_a_part_of_its_id_as_a_task_is(server: MockS
             assert "critical path" in stage.text()
 
 
-async def test_f2_a_flow_that_is_no_longer_there_is_shown_as_it_was(stage: Stage) -> None:
-    del stage.server.flows[FLOW]
+async def test_f2_a_flow_that_is_no_longer_there_is_shown_as_it_was_and_asked_for_no_more(stage: Stage) -> None:
+    flow, running = stage.server.flows.pop(FLOW), next(iter(stage.server.tasks))
     await stage.pass_time(6)
-    before = stage.line_of("● running")
+    before, asked = stage.line_of("● running"), len(stage.asked("get_flow"))
 
-    await stage.pass_time(60)
+    for _ in range(3):
+        change(stage, running, "failed")
+        await stage.pass_time(20)
 
-    assert "not read anew" in stage.text()
+    assert "this flow is gone: pruned, or another database" in stage.text()
     assert stage.line_of("● running") == before
     assert stage.app.screen.has_class("-stale")
+    assert len(stage.asked("get_flow")) == asked
+
+    stage.server.drop()
+    stage.server.flows[FLOW] = flow
+    stage.server.open()
+    await stage.pass_time(1)
+    assert "this flow is gone" not in stage.text()
+    assert "2 failed" in stage.line_of("movie")
+    await stage.pass_time(1)
+    assert not stage.app.screen.has_class("-stale")
+
+
+async def test_f2_a_server_that_tells_of_no_flow_just_now_is_asked_a_while_later(stage: Stage) -> None:
+    running = next(key for key, row in stage.server.tasks.items() if row["status"] == "running")
+    stage.server.refuses["get_flow"] = "store-unavailable"
+    for _ in range(3):
+        change(stage, running, "failed")
+        await stage.pass_time(1)
+    assert len(stage.asked("get_flow")) == 2
+    assert "not read anew: Store unavailable" in stage.text()
+
+    del stage.server.refuses["get_flow"]
+    await stage.pass_time(5)
+    assert "not read anew" not in stage.text()
+    assert "2 failed" in stage.line_of("movie")
 
 
 async def test_f2_a_task_opened_from_its_flow_leads_back_to_the_task_that_one_came_from(stage: Stage) -> None:

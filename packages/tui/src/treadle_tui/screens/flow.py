@@ -83,7 +83,8 @@ class Flow(ListScreen[FlowRow]):
             self._drawn = view, int(now.timestamp())
             self._lines = flow_lines(view, now, self._reader.usual())
         self.show_rows(self._lines.rows)
-        foot = flow_foot(view, self._lines, refusal=self._refusal, read_only=self.ctx.executor.only_looks)
+        is_gone, only_looks = self._reader.is_gone, self.ctx.executor.only_looks
+        foot = flow_foot(view, self._lines, refusal=self._refusal, is_gone=is_gone, read_only=only_looks)
         self.grid.set_titles(flow_title(view, self.ctx.glyphs), foot)
 
     # What the reader does.

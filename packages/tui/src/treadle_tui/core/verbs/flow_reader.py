@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from treadle.encryption.fields import shown_texts
+from treadle.errors import FlowNotFound, ProblemError
 from treadle.wire.flows import FlowView
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.flow import is_open
@@ -26,8 +27,19 @@ class FlowReader:
         self._took = 0.0
         self._is_asking = False
         self._seen: object = None
+        """The signs of when it was last read; None where the server refused to tell, and is asked a while later."""
+        self._gone_in: int | None = None
+        """The connection whose server has the flow no more, by how many snapshots there were; None while it is there.
+
+        No sign tells that it came back: it is asked for again when another connection stands.
+        """
         self.view: FlowView | None = None
         """The flow as it was last read; None before it was."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was there, and the server has it no more."""
+        return self._gone_in is not None
 
     def take_turn(self) -> bool:
         """Return whether it is time to read it; who is told so does, and nobody else is told before that is done."""
@@ -37,12 +49,12 @@ class FlowReader:
         return True
 
     def _is_due(self) -> bool:
-        if not self._model.link.live:
+        if not self._model.link.live or self._gone_in == self._model.counts.generation:
             return False
         quiet = self._model.clock.steady() - self._asked_at
         if quiet < max(EVERY, 10 * self._took):
             return False
-        if self.view is None or (is_open(self.view) and quiet >= AT_LAST):
+        if self.view is None or self._seen is None or (is_open(self.view) and quiet >= AT_LAST):
             return quiet >= AT_LAST
         return self._seen != self._signs(self._model.counts.rows)
 
@@ -50,10 +62,17 @@ class FlowReader:
         """Read it. Raises `ProblemError` or `ConnectionFailed`."""
         # What changes while the answer is on its way is seen the next time.
         self._asked_at, counts = self._model.clock.steady(), self._model.counts.rows
+        generation = self._model.counts.generation
         try:
             answer = await self._feed.request("get_flow", id=self._flow_id)
+        except ProblemError as refused:
+            self._seen = None
+            if isinstance(refused, FlowNotFound) and self.view is not None:
+                self._gone_in = generation
+            raise
         finally:
             self._is_asking = False
+        self._gone_in = None
         self._took = self._model.clock.steady() - self._asked_at
         tasks = [shown_texts(self._feed.sealer, task) for task in answer["tasks"]]
         self.view = FlowView.model_validate({**answer, "tasks": tasks})

@@ -100,16 +100,18 @@ def _counts(view: FlowView, glyphs: Glyphs) -> Spans:
     return joined((Span(word, TASK_TONES[status]),) for status, word in zip(shown, words, strict=True))
 
 
-def flow_foot(view: FlowView | None, lines: FlowLines, *, refusal: str | None, read_only: bool) -> Spans:
+def flow_foot(view: FlowView | None, lines: FlowLines, *, refusal: str | None, is_gone: bool, read_only: bool) -> Spans:
     """Return what takes the longest, and what is not shown."""
     parts: list[Spans] = []
-    if refusal is not None and view is not None:
+    if is_gone:
+        parts.append((Span("this flow is gone: pruned, or another database", "warn"),))
+    elif refusal is not None and view is not None:
         parts.append((Span(f"not read anew: {refusal}", "warn"),))
     if view is not None and view.is_capped:
         parts.append((Span(f"the first {len(view.tasks):,}; :filter job:* flow:{view.id} lists all", "warn"),))
     if lines.critical.seconds:
         chain = lines.critical
         parts.append((Span(f"critical path {counted(len(chain.tasks), 'task')}, {lasted(chain.seconds)}", "dim"),))
-    if not read_only:
+    if not read_only and not is_gone:
         parts.append((Span("verbs mean all of the flow", "dim"),))
     return joined(parts, gap="   ")
