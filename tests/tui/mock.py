@@ -75,6 +75,8 @@ class MockServer:
         self.gate: asyncio.Event | None = None
         """A slow server: holds its answers back until this is set."""
         self.refuses: dict[str, str] = {}
+        self.loses: set[str] = set()
+        """Requests that are done, and the connection breaks before the answer."""
         self.may_write = True
         """Whether the token may change anything."""
         self.watched: dict[str, dict[str, Any]] = {}
@@ -109,6 +111,9 @@ class MockServer:
         if op in self.refuses:
             raise error_for(problem_named(self.refuses[op], "as the test wants it"))
         answer: dict[str, Any] = getattr(self, f"_on_{op}")(fields)
+        if op in self.loses:
+            self.drop()
+            raise ConnectionLost("the connection broke before the answer came")
         return answer
 
     def open(self) -> None:

@@ -160,6 +160,25 @@ async def test_what_the_server_refuses_can_be_edited_again(
     assert row["payload"] == {"angle": 8}
 
 
+async def test_7_of_an_edit_whose_answer_was_lost_it_is_not_said_that_the_server_did_not_take_it(
+    server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    alone(server, pending(server))
+    server.loses.add("edit")
+    turns.write('{"payload": {"angle": 8}}')
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "e")
+        await stage.until(lambda: "It is not known whether the server took it" in stage.text())
+        assert "save was sent, and the connection broke" in stage.text()
+        await stage.press("escape")
+        assert "perhaps saved; e on" in stage.text()
+
+        server.open()
+        await stage.press("e")
+        await stage.until(lambda: "nothing was changed" in stage.text())
+
+
 async def test_6_an_edit_that_came_too_late_goes_on_with_what_others_have_changed_since(
     server: MockServer, clock: FrozenClock, turns: Turns
 ) -> None:

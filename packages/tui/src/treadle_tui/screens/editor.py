@@ -27,10 +27,10 @@ class EditorActions(AskingScreen):
 
     @dataclass
     class Unsaved(Message):
-        """The server did not take what was written."""
+        """The server did not take what was written, or nobody knows whether it did."""
 
         written: Written
-        why: str
+        report: Report
 
     def copied(self) -> str | None:
         """Return what `copy` puts into the clipboard."""
@@ -115,7 +115,7 @@ class EditorActions(AskingScreen):
         if report.ok:
             self.post_message(self.Told(report))
         else:
-            self.post_message(self.Unsaved(written, report.text))
+            self.post_message(self.Unsaved(written, report))
 
     def on_editor_actions_edited(self, event: Edited) -> None:
         """Save what was changed, or say what is wrong with it."""
@@ -132,9 +132,11 @@ class EditorActions(AskingScreen):
 
     def on_editor_actions_unsaved(self, event: Unsaved) -> None:
         """Offer to edit again: what was written is not lost."""
-        self._ask_again(event.written, "The server did not take it", [event.why])
+        report = event.report
+        title = "The server did not take it" if report.known else "It is not known whether the server took it"
+        self._ask_again(event.written, title, [report.text], known=report.known)
 
-    def _ask_again(self, written: Written, title: str, problems: Sequence[str]) -> None:
+    def _ask_again(self, written: Written, title: str, problems: Sequence[str], *, known: bool = True) -> None:
         task = written.task
         self.ctx.drafts[task.id] = written
 
@@ -144,6 +146,7 @@ class EditorActions(AskingScreen):
                 self.open_after(self._begin_edit(task.id), group="editor", elsewhere=True)
             else:
                 edit = self.ctx.keymap.cap("edit")
-                self.tell(Report(f"not saved; {edit} on {short_id(task.id)} brings back what you wrote", ok=False))
+                saved = "not saved" if known else "perhaps saved"
+                self.tell(Report(f"{saved}; {edit} on {short_id(task.id)} brings back what you wrote", ok=False))
 
         self.app.push_screen(Question(title, problems, EDIT_AGAIN), answered)

@@ -183,7 +183,7 @@ def _was_so(name: str, *, paused: bool) -> Report:
 def not_done(verb: str, error: Exception) -> Report:
     """Return the report of a verb that failed, or of which nobody knows whether it was carried out."""
     if isinstance(error, ConnectionLost):
-        return Report(f"{verb} was sent, and {clean(str(error), limit=200)}", ok=False)
+        return Report(f"{verb} was sent, and {clean(str(error), limit=200)}", ok=False, known=False)
     return failed(verb, str(error))
 
 

@@ -112,6 +112,8 @@ class Report:
     text: str
     ok: bool
     outcomes: tuple[Outcome, ...] = ()
+    known: bool = True
+    """Whether anybody knows what became of it: of what was sent the answer may have been lost."""
 
 
 def off(link: LinkState, *, read_only: bool) -> Refusal | None:
