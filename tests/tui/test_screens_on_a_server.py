@@ -164,7 +164,7 @@ async def test_6_a_pause_that_is_under_way_is_not_undone_yet_and_can_be_once_its
         await seen(pilot, lambda shown: "asked 2 tasks to pause" in shown)
         await pilot.press("u")
         said = f"undone: resumed 1 of 2 tasks, not {key[-8:]}: its worker was still stopping it"
-        await seen(pilot, lambda shown: said in shown and "undo 5s" in shown)
+        await seen(pilot, lambda shown: said in shown and "u undo" in shown)
         assert (await http.get(f"/v1/tasks/{waits}")).json()["status"] == "pending"
 
         (await http.post(f"/v1/tasks/{key}/runs/0/paused")).raise_for_status()

@@ -100,12 +100,14 @@ class ScreenContext:
         return title if seconds is None or is_recorded else (*title, Span(f"  {old(seconds)} old", "warn"))
 
     def tell(self, report: Report) -> None:
-        """Show what was done, or why not, for some seconds."""
+        """Show what was done, or why not, for some seconds; of what was done to tasks, as long as it can be undone."""
+        seconds = NOTICE_SECONDS
         if report.outcomes:
             self.report = report
+            seconds = max(seconds, self.executor.undo_left())
         if not report.ok:
             self.keys_ahead.drop()
-        self._notice = (report, self.model.clock.steady() + NOTICE_SECONDS)
+        self._notice = (report, self.model.clock.steady() + seconds)
 
     def mended(self) -> None:
         """Tell no more of what could not be done: it was, now that it is written otherwise."""

@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from tests.tui.core.verbs.plans import aim, planned
 from treadle.wire.bulk import BulkProblem, BulkResult
-from treadle_tui.core.verbs.outcome import PORTION, STOPPING, portions, report, rest_of, undo_of, undo_report
+from treadle_tui.core.verbs.outcome import (
+    PORTION,
+    STOPPING,
+    STOPPING_SECONDS,
+    portions,
+    report,
+    rest_of,
+    undo_of,
+    undo_report,
+)
 
 
 def result(verb: str, versions: dict[str, int], **problems: str) -> BulkResult:
@@ -78,7 +87,10 @@ def test_6_an_undo_says_of_how_many_and_which_it_could_not_bring_back() -> None:
 
     assert undo_report(undo, [result("rerun", dict.fromkeys(keys, 3))]).text == "undone: rerun 5 tasks"
     assert undo_report(undo, [one]).text == "undone: rerun 4 of 5 tasks, not 00000000: it was changed since"
-    assert undo_report(undo, [many]).text == "undone: rerun 1 of 5 tasks, not 00000001, 00000002, 00000003 and 1 more"
+    few = "undone: rerun 1 of 5 tasks, not 00000001, 00000002, 00000003 and 1 more"
+    assert undo_report(undo, [many]).text == f"{few}: it was changed since"
+    mixed = result("rerun", {keys[0]: 3}, **{**dict.fromkeys(keys[1:], "it was changed since"), keys[4]: "it is gone"})
+    assert undo_report(undo, [mixed]).text == few
     assert [outcome.id for outcome in undo_report(undo, [many]).outcomes if not outcome.ok] == keys[1:]
 
 
@@ -100,7 +112,8 @@ def test_6_an_undo_that_breaks_off_says_what_is_not_known() -> None:
 
     said = undo_report(undo, [result("rerun", dict.fromkeys(keys[:PORTION], 3))], broken="the connection is gone")
 
-    assert said.text == "undone: rerun 1,000 of 1,002 tasks, not 00001000, 00001001; then the connection is gone"
+    lost = "not 00001000, 00001001: not known: the answer never came"
+    assert said.text == f"undone: rerun 1,000 of 1,002 tasks, {lost}; then the connection is gone"
     assert [outcome.text for outcome in said.outcomes if not outcome.ok] == ["not known: the answer never came"] * 2
 
 
@@ -149,8 +162,17 @@ def test_6_of_an_undo_stays_what_was_not_answered_or_tried_and_what_workers_have
     assert rest is not None
     first, second = keys[-6:-3], keys[-1:]
     assert [ask.fields["if_versions"] for ask in rest.asks] == [dict.fromkeys(first, 2), dict.fromkeys(second, 2)]
-    assert rest.seconds_left(3.0) == 5.0
+    assert rest.seconds_left(3.0) == STOPPING_SECONDS
     words = {outcome.id: outcome.text for outcome in undo_report(undo, [answer], broken="gone").outcomes}
     assert [words[key] for key in keys[-6:-1]] == ["not now", STOPPING, STOPPING, "not now", "not now"]
     done = [result("resume", dict.fromkeys(ids, 4)) for ids in (first, second)]
     assert rest_of(rest, done, steady=4.0) is None
+
+
+def test_6_of_an_undo_that_brought_nothing_back_it_is_not_said_that_it_was_undone() -> None:
+    undo = undo_of(planned("pause", aim("a", "running")), [result("pause", {"a": 2})], steady=0.0)
+    assert undo is not None
+
+    said = undo_report(undo, [result("resume", {}, a="it was changed since")])
+
+    assert said.text == "not undone: resumed 0 of 1 task, not a: it was changed since"

@@ -19,6 +19,9 @@ PORTION = 1000
 NAMED = 3
 """How many of the tasks that an undo could not bring back are named in its line; `report` shows all."""
 
+STOPPING_SECONDS = 30.0
+"""For how long what could not be taken back yet can be: code that was told to stop may tidy up first."""
+
 UNKNOWN = "not known: the answer never came"
 NOT_ASKED = "left alone: it broke off before this one"
 STOPPING = "its worker was still stopping it"
@@ -102,7 +105,7 @@ def undo_report(undo: Undo, answers: Sequence[object], *, broken: str | None = N
                 why = UNKNOWN if place == len(answers) else NOT_ASKED
                 outcomes += [Outcome(key, ok=False, text=why) for key in ask.fields["ids"]]
     lost = [outcome for outcome in outcomes if not outcome.ok]
-    text = f"undone: {undo.past}"
+    text = f"undone: {undo.past}" if len(lost) < len(outcomes) or not outcomes else f"not undone: {undo.past}"
     if outcomes:
         of_all = counted(len(outcomes), "task")
         text += f" {len(outcomes) - len(lost):,} of {of_all}, not {_which(lost)}" if lost else f" {of_all}"
@@ -112,11 +115,11 @@ def undo_report(undo: Undo, answers: Sequence[object], *, broken: str | None = N
 
 
 def _which(lost: Sequence[Outcome]) -> str:
-    """Name the tasks that were not brought back, the first few; of a single one also why."""
+    """Name the tasks that were not brought back, the first few, and why where it is the same of all."""
     named = ", ".join(short_id(outcome.id) for outcome in lost[:NAMED])
-    if len(lost) == 1:
-        return f"{named}: {clean(lost[0].text, limit=200)}"
-    return named + (f" and {len(lost) - NAMED:,} more" if len(lost) > NAMED else "")
+    named += f" and {len(lost) - NAMED:,} more" if len(lost) > NAMED else ""
+    why = {outcome.text for outcome in lost}
+    return named if len(why) > 1 else f"{named}: {clean(why.pop(), limit=200)}"
 
 
 def _undone(answer: object, undo: Undo) -> Iterator[Outcome]:
@@ -136,8 +139,8 @@ def _is_stopping(problem: BulkProblem, undo: Undo) -> bool:
 def rest_of(undo: Undo, answers: Sequence[object], steady: float) -> Undo | None:
     """Return what can be taken back yet, for its versions guard it; None when there is nothing of the kind.
 
-    It is what was not answered, what the server gave up before, and what workers have still to stop. Of what was
-    answered so the seconds begin anew.
+    It is what was not answered, what the server gave up before, and what workers have still to stop, which have time
+    to do so.
     """
     asks: list[Ask] = []
     for ask, answer in zip(undo.asks, answers, strict=False):
@@ -145,6 +148,6 @@ def rest_of(undo: Undo, answers: Sequence[object], steady: float) -> Undo | None
         if ids := [one.id for one in problems if one.outcome == "untried" or _is_stopping(one, undo)]:
             versions = ask.fields["if_versions"]
             asks.append(Ask(ask.op, {**ask.fields, "ids": ids, "if_versions": {key: versions[key] for key in ids}}))
-    until = steady + UNDO_SECONDS if asks else undo.until
+    until = steady + STOPPING_SECONDS if asks else undo.until
     asks += undo.asks[len(answers) :]
     return replace(undo, asks=tuple(asks), until=until, left=() if answers else undo.left) if asks else None
