@@ -90,7 +90,7 @@ async def test_7_no_task_is_asked_for_where_the_queue_is_no_more(server: MockSer
         server.tasks.clear()
         server.push_topic("tasks")
         await stage.settle()
-        assert f"treadle submit {ROTATE} '{{}}'" in stage.text()
+        assert f"treadle submit {ROTATE} " in stage.text()
 
         server.jobs = {key: job for key, job in server.jobs.items() if job["full_name"] != ROTATE}
         server.push_topic("jobs")
@@ -107,4 +107,4 @@ async def test_where_no_queue_has_a_task_one_of_them_is_named(server: MockServer
         assert "all queues" in stage.highlighted()
 
         assert "No queue has a task. Put one in:" in stage.text()
-        assert f"treadle submit {min(job['full_name'] for job in server.jobs.values())} '{{}}'" in stage.text()
+        assert f"treadle submit {min(job['full_name'] for job in server.jobs.values())} " in stage.text()

@@ -89,7 +89,7 @@ def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs, keymap: Keymap) -> 
     said, job = "This queue has no tasks", query.job
     if query.job == ALL_QUEUES:
         said, job = "No queue has a task", min(queues, default="")
-    typed = f"treadle submit {quote(clean(job, ascii_only=glyphs.ascii_only))} '{{}}'"
+    typed = f"treadle submit {quote(clean(job, ascii_only=glyphs.ascii_only))}"
     return [_say(f"{said}. Put one in:"), _type(typed)]
 
 
@@ -126,7 +126,7 @@ def no_workers(model: Model) -> list[Spans]:
 HINTS: Mapping[str, tuple[str, str]] = {
     "targets": (
         "No target is held, and no task waits for one. Tasks of one target run one at a time, in order:",
-        "treadle submit @global:tasks:shoot '{}' --target cam-1",
+        "treadle submit @global:tasks:shoot --target cam-1",
     ),
     "schedules": (
         "No schedule. Let a task be put in again and again, here or in code by @task(schedule=...):",
