@@ -1,9 +1,12 @@
-"""Processes that are started without standard input, output and error, as by some that start daemons."""
+"""Processes that are started without standard input, output and error, as by some that start daemons; cut writes."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +19,8 @@ from tests.waiting import look_until
 from tests.worker.jobs import double
 from treadle import Client
 from treadle_server.testing import Served
+from treadle_tui.core.verbs.key_table import key_table
+from treadle_tui.core.verbs.keymap import Keymap
 
 pytestmark = pytest.mark.anyio
 
@@ -84,3 +89,34 @@ def test_a_server_whose_output_can_not_be_written_serves_and_ends_well(
         look_until(lambda: "the output can't be written" in log.read_text())
         look_until(lambda: is_well(served))
     assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.parametrize("buffering", [[], ["-u"]], ids=["buffered", "unbuffered"])
+def test_what_is_printed_is_printed_whole_when_a_signal_cuts_a_write_short(buffering: list[str]) -> None:
+    """Unbuffered, as in our image, the rest of a line was lost: a reader of `treadle watch --json` had half of it."""
+    reading, writing = os.pipe()
+    room = fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    signalled = f"import signal; signal.signal(signal.SIGUSR1, lambda *_: None); {COMMAND}"
+
+    command = [sys.executable, *buffering, "-c", signalled, "watch", "--keys", "--config", os.devnull]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+    with subprocess.Popen(command, stdout=writing, env=environment) as process:
+        os.close(writing)
+        try:
+            # It waits for more room in the midst of its one write.
+            look_until(lambda: _waits_to_be_read(reading) == room)
+            process.send_signal(signal.SIGUSR1)
+            with os.fdopen(reading, encoding="utf-8") as pipe:
+                printed = pipe.read()
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+    assert printed == key_table(Keymap())
+
+
+def _waits_to_be_read(pipe: int) -> int:
+    count = array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]

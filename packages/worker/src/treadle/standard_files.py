@@ -1,6 +1,10 @@
-"""Standard input, output and error of a process that may have been started without them."""
+"""Standard input, output and error: of a process that may have been started without them, and what is cut off them."""
 
+import errno
+import io
 import os
+import sys
+from typing import Any
 
 
 def open_what_is_closed() -> None:
@@ -15,3 +19,37 @@ def open_what_is_closed() -> None:
         except OSError:
             # The lowest number that is free: this one.
             os.open(os.devnull, os.O_RDWR)
+
+
+def write_all_of_it() -> None:
+    """Have all written that is printed, also with `python -u` or PYTHONUNBUFFERED, as in our image.
+
+    A signal, or a disk that is full, cuts a write short, and Python's text that is not buffered drops the rest in
+    silence: where a line of `treadle watch --json` ended at Ctrl-C the next one began in it.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, io.FileIO):
+            whole = io.TextIOWrapper(
+                _WholeWrites(stream.fileno(), "w", closefd=False),
+                encoding=stream.encoding,
+                errors=stream.errors,
+                line_buffering=stream.line_buffering,
+                write_through=stream.write_through,
+            )
+            for standard in (name, f"__{name}__"):
+                setattr(sys, standard, whole)
+
+
+class _WholeWrites(io.FileIO):
+    """A file that takes all of what it is given, or raises `OSError`."""
+
+    def write(self, data: Any, /) -> int:
+        """Write all of it, however many times the system must be asked."""
+        rest = memoryview(data)
+        while rest:
+            taken = super().write(rest)
+            if taken is None:
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            rest = rest[taken:]
+        return len(data)

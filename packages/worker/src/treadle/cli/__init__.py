@@ -14,10 +14,11 @@ def main() -> None:
 
 
 def _run() -> None:
-    from treadle.standard_files import open_what_is_closed
+    from treadle.standard_files import open_what_is_closed, write_all_of_it
 
     # Before anything else is opened.
     open_what_is_closed()
+    write_all_of_it()
 
     from treadle.charset import spell_out_what_is_lacking
     from treadle.cli.group import treadle
