@@ -173,6 +173,24 @@ async def test_6_a_pause_that_is_under_way_is_not_undone_yet_and_can_be_once_its
         assert (await http.get(f"/v1/tasks/{key}")).json()["status"] == "pending"
 
 
+async def test_6_a_pause_that_somebody_else_has_asked_for_is_not_undone_by_who_asks_for_it_too() -> None:
+    async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
+        await register(http)
+        await submit(http)
+        _, key = await claimed(http)
+        (await http.post(f"/v1/tasks/{key}/runs/0/started")).raise_for_status()
+        await pilot.press("2")
+        await seen(pilot, lambda shown: "● running" in shown)
+        (await http.post(f"/v1/tasks/{key}/pause")).raise_for_status()
+        await seen(pilot, lambda shown: "● pausing" in shown)
+
+        await pilot.press("p")
+        said = "asked 0 tasks to pause, not 1: somebody else has asked it to pause already"
+        await seen(pilot, lambda shown: said in shown and "u undo" not in shown)
+        await pilot.press("u")
+        await seen(pilot, lambda shown: "nothing to undo" in shown)
+
+
 async def test_m1_a_message_is_sent_to_the_task_that_waits_for_it_and_refusals_are_told() -> None:
     async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
         await register(http)

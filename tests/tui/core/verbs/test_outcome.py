@@ -11,6 +11,7 @@ from treadle_tui.core.verbs.outcome import (
     PORTION,
     STOPPING,
     STOPPING_SECONDS,
+    as_done,
     portions,
     report,
     rest_of,
@@ -176,3 +177,13 @@ def test_6_of_an_undo_that_brought_nothing_back_it_is_not_said_that_it_was_undon
     said = undo_report(undo, [result("resume", {}, a="it was changed since")])
 
     assert said.text == "not undone: resumed 0 of 1 task, not a: it was changed since"
+
+
+def test_6_what_one_has_asked_to_pause_oneself_may_be_asked_again_and_is_undone_still() -> None:
+    found = planned("pause", aim("mine", "running", version=2), aim("theirs", "running", version=2))
+    answer = as_done(found, result("pause", {"mine": 2, "theirs": 2}), own={"mine": 2})
+
+    assert report(found, [answer]).text == "asked 1 task to pause, not 1: somebody else has asked it to pause already"
+    undo = undo_of(found, [answer], steady=0.0)
+    assert undo is not None
+    assert [ask.fields["ids"] for ask in undo.asks] == [["mine"]]

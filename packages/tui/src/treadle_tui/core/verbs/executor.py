@@ -13,7 +13,7 @@ from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import Model
 from treadle_tui.core.state.workers import WorkerRow
 from treadle_tui.core.verbs.action import Verb
-from treadle_tui.core.verbs.outcome import portions, report, rest_of, undo_of, undo_report
+from treadle_tui.core.verbs.outcome import as_done, portions, report, rest_of, undo_of, undo_report
 from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Plan, Refusal, Report, Undo, off, plan
 
 ScheduleVerb: TypeAlias = Literal["pause", "resume", "run"]
@@ -62,6 +62,7 @@ class Executor:
 
     async def carry_out(self, planned: Plan) -> Report:
         """Ask the server for what was planned, portion by portion; what was answered stands, whatever breaks then."""
+        own = {} if self._undo is None else self._undo.stopping
         self.forget()
         results: list[BulkResult] = []
         broken: Exception | None = None
@@ -73,7 +74,7 @@ class Executor:
             except FAILURES as error:
                 broken = error
                 break
-            results.append(BulkResult.model_validate(answer))
+            results.append(as_done(planned, BulkResult.model_validate(answer), own))
         if broken is not None and not results:
             return not_done(planned.verb, broken)
         self._undo = undo_of(planned, results, self._model.clock.steady())

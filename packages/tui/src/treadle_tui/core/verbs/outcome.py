@@ -1,6 +1,6 @@
 """What a bulk action did: the line that is told, a word for each task, and how to take it back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from treadle.wire.amounts import counted
@@ -24,6 +24,7 @@ STOPPING_SECONDS = 30.0
 
 UNKNOWN = "not known: the answer never came"
 NOT_ASKED = "left alone: it broke off before this one"
+PAUSING = "somebody else has asked it to pause already"
 STOPPING = "its worker was still stopping it"
 
 INVERSE: dict[Verb, Verb] = {"cancel": "rerun", "pause": "resume", "resume": "pause"}
@@ -40,6 +41,18 @@ def portions(tasks: Sequence[TaskRef]) -> Iterator[list[str]]:
     """Yield the ids in portions that one request takes."""
     for first in range(0, len(tasks), PORTION):
         yield [task.id for task in tasks[first : first + PORTION]]
+
+
+def as_done(planned: Plan, answer: BulkResult, own: Mapping[str, int]) -> BulkResult:
+    """Return an answer with what it changed nothing of among the problems: to take that back is somebody else's.
+
+    `own` are the versions that this dashboard's last action gave: what it asked itself to pause it may ask again.
+    """
+    before = {task.id: task.version for task in planned.tasks}
+    same = {key for key, version in answer.versions.items() if before[key] == version and own.get(key) != version}
+    versions = {key: version for key, version in answer.versions.items() if key not in same}
+    problems = [*answer.problems, *(BulkProblem(id=key, type="", detail=PAUSING) for key in same)]
+    return answer.model_copy(update={"versions": versions, "changed": len(versions), "problems": problems})
 
 
 def report(planned: Plan, results: Sequence[BulkResult], *, broken: str | None = None) -> Report:
