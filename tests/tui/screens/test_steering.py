@@ -93,6 +93,22 @@ async def test_6_each_task_of_an_action_is_looked_through(server: MockServer, cl
         assert "What was done" not in stage.text()
 
 
+async def test_6_why_a_task_was_left_alone_is_told_whole_on_a_narrow_screen(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    gone = list(server.tasks)[1]
+
+    async with staged(server, clock, size=(60, 20)) as stage:
+        await stage.press("2", "space", "space")
+        server.tasks[gone]["version"] += 1
+        del server.tasks[gone]
+        await stage.press("p", "R")
+
+        at = next(place for place, line in enumerate(stage.lines()) if gone in line)
+        told = " ".join(line.strip("│ ") for line in stage.lines()[at : at + 2])
+        assert "it was changed since" in told
+
+
 async def test_6_an_undo_that_the_server_did_not_take_can_be_tried_again(
     server: MockServer, clock: FrozenClock
 ) -> None:

@@ -15,6 +15,9 @@ from treadle_tui.core.verbs.plan import Outcome, Report
 from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.reader import Reader
 
+INDENT = 12
+"""Cells before what goes on in another line: the sign and the short id stand out."""
+
 
 class Outcomes(ModalScreen[None]):
     """Lists every task of a report, those first that were left alone."""
@@ -28,7 +31,8 @@ class Outcomes(ModalScreen[None]):
         super().__init__()
         self._report = report
         self._glyphs = glyphs
-        self._reader = Reader(id="outcomes")
+        # Wrapped: the reason stands last, and is what one came for.
+        self._reader = Reader(id="outcomes", indent=INDENT)
 
     def compose(self) -> ComposeResult:
         """Yield the list."""
