@@ -173,6 +173,26 @@ async def test_6_a_pause_that_is_under_way_is_not_undone_yet_and_can_be_once_its
         assert (await http.get(f"/v1/tasks/{key}")).json()["status"] == "pending"
 
 
+async def test_6_a_pause_of_what_a_worker_took_since_it_was_marked_is_undone_once_it_has_stopped() -> None:
+    async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
+        await register(http)
+        key = await submit(http)
+        await pilot.press("2", "slash", *"status:pending", "enter")
+        await seen(pilot, lambda shown: key[-8:] in shown and "1 of 1" in shown)
+        await pilot.press("asterisk")
+        await seen(pilot, lambda shown: "1 marked" in shown)
+        await claimed(http)
+        (await http.post(f"/v1/tasks/{key}/runs/0/started")).raise_for_status()
+        await seen(pilot, lambda shown: "no longer here" in shown)
+
+        await pilot.press("p")
+        await seen(pilot, lambda shown: "paused 1 task" in shown)
+        (await http.post(f"/v1/tasks/{key}/runs/0/paused")).raise_for_status()
+        await pilot.press("u")
+
+        await seen(pilot, lambda shown: "undone: resumed 1 task" in shown)
+
+
 async def test_6_a_pause_that_somebody_else_has_asked_for_is_not_undone_by_who_asks_for_it_too() -> None:
     async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
         await register(http)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.tui.core.verbs.plans import aim, planned
 from treadle.wire.bulk import BulkProblem, BulkResult
 from treadle_tui.core.verbs.outcome import (
+    CHANGED,
     PORTION,
     STOPPING,
     STOPPING_SECONDS,
@@ -165,7 +166,7 @@ def test_6_of_an_undo_stays_what_was_not_answered_or_tried_and_what_workers_have
     assert [ask.fields["if_versions"] for ask in rest.asks] == [dict.fromkeys(first, 2), dict.fromkeys(second, 2)]
     assert rest.seconds_left(3.0) == STOPPING_SECONDS
     words = {outcome.id: outcome.text for outcome in undo_report(undo, [answer], broken="gone").outcomes}
-    assert [words[key] for key in keys[-6:-1]] == ["not now", STOPPING, STOPPING, "not now", "not now"]
+    assert [words[key] for key in keys[-6:-1]] == ["not now", STOPPING, STOPPING, CHANGED, CHANGED]
     done = [result("resume", dict.fromkeys(ids, 4)) for ids in (first, second)]
     assert rest_of(rest, done, steady=4.0) is None
 
@@ -187,3 +188,15 @@ def test_6_what_one_has_asked_to_pause_oneself_may_be_asked_again_and_is_undone_
     undo = undo_of(found, [answer], steady=0.0)
     assert undo is not None
     assert [ask.fields["ids"] for ask in undo.asks] == [["mine"]]
+
+
+def test_6_why_several_were_left_alone_is_told_where_it_is_the_same_of_all() -> None:
+    changed = [
+        BulkProblem(id=key, type="", outcome="changed", detail=f"the task is at version {version}, not 1")
+        for key, version in (("b", 5), ("c", 7))
+    ]
+    answer = result("cancel", {"a": 2}).model_copy(update={"problems": changed})
+
+    said = report(planned("cancel", *map(aim, "abc")), [answer])
+
+    assert said.text == "cancelled 1 task, not 2: it was changed since"

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError
 from treadle.wire.bulk import BulkResult
-from treadle.wire.status import Status
+from treadle.wire.status import Reason, Status
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.marks import TaskRef
@@ -22,6 +22,10 @@ _DONE: dict[ScheduleVerb, str] = {"pause": "paused", "resume": "resumed", "run":
 
 FAILURES = (ProblemError, ConnectionFailed)
 """What a request may raise that is told and not fatal."""
+
+
+_STOPPED = {Reason.INTERRUPTED, Reason.SUSPENDED}
+"""Why a task is paused that a worker was to stop: what had waited has another reason, or none."""
 
 
 class Executor:
@@ -116,8 +120,8 @@ class Executor:
             task = await self._feed.request("get", id=key)
         except ProblemError:
             return version  # The undo's own answer tells what became of it.
-        is_stopped = task["status"] == Status.PAUSED and task["version"] == version + 1
-        return version + 1 if is_stopped else version
+        is_stopped = task["status"] == Status.PAUSED and task.get("reason") in _STOPPED
+        return version + 1 if is_stopped and task["version"] == version + 1 else version
 
     async def pause_queue(self, job: str, *, paused: bool) -> Report:
         """Pause or resume a queue by its job's full name."""

@@ -24,6 +24,7 @@ STOPPING_SECONDS = 30.0
 
 UNKNOWN = "not known: the answer never came"
 NOT_ASKED = "left alone: it broke off before this one"
+CHANGED = "it was changed since"
 PAUSING = "somebody else has asked it to pause already"
 STOPPING = "its worker was still stopping it"
 
@@ -58,13 +59,13 @@ def as_done(planned: Plan, answer: BulkResult, own: Mapping[str, int]) -> BulkRe
 def report(planned: Plan, results: Sequence[BulkResult], *, broken: str | None = None) -> Report:
     """Return what was done; `broken` says why not all portions were answered."""
     changed = sum(result.changed for result in results)
-    problems = {problem.id: problem.detail for result in results for problem in result.problems}
+    problems = {problem.id: _why(problem) for result in results for problem in result.problems}
     text = f"{PAST[planned.verb]} {counted(changed, 'task')}"
     if planned.verb == "pause" and planned.running:
         text = f"asked {counted(changed, 'task')} to pause"
     if left := len(planned.left) + len(problems):
         text += f", not {left:,}"
-    if len(problems) == 1 or (problems and not changed):
+    if len(set(problems.values())) == 1 or (problems and not changed):
         text += f": {clean(next(iter(problems.values())), limit=200)}"
     if broken is not None:
         text += f"; then {clean(broken, limit=200)}"
@@ -103,7 +104,12 @@ def undo_of(planned: Plan, results: Sequence[BulkResult], steady: float) -> Undo
         Ask("actions", {"action": inverse, "ids": ids, "if_versions": {key: versions[key] for key in ids}})
         for ids in portions(able)
     )
-    stopping = {task.id: versions[task.id] for task in able if task.status in LEASED}
+    # Where more happened than the pause since it was last seen, a worker may have it now.
+    stopping = {
+        task.id: versions[task.id]
+        for task in able
+        if planned.verb == "pause" and (task.status in LEASED or versions[task.id] != task.version + 1)
+    }
     return Undo(asks, PAST[inverse], steady + UNDO_SECONDS, left, stopping)
 
 
@@ -139,7 +145,12 @@ def _undone(answer: object, undo: Undo) -> Iterator[Outcome]:
     result = BulkResult.model_validate(answer)
     yield from (Outcome(key, ok=True, text=undo.past) for key in result.versions)
     for problem in result.problems:
-        yield Outcome(problem.id, ok=False, text=STOPPING if _is_stopping(problem, undo) else problem.detail)
+        yield Outcome(problem.id, ok=False, text=STOPPING if _is_stopping(problem, undo) else _why(problem))
+
+
+def _why(problem: BulkProblem) -> str:
+    """Return why nothing was done to a task; the versions of what was changed since are of no use to people."""
+    return CHANGED if problem.outcome == "changed" else problem.detail
 
 
 def _is_stopping(problem: BulkProblem, undo: Undo) -> bool:
