@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from treadle.wire.amounts import counted
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import GAP, CellContext
-from treadle_tui.core.draw.format import task_state, total
+from treadle_tui.core.draw.format import short_id, task_state, total
 from treadle_tui.core.draw.text import Span, Spans, clean, joined
 from treadle_tui.core.state.marks import Marks, TaskRef
 from treadle_tui.core.state.model import Model
@@ -154,8 +154,13 @@ class TaskList:
         return [newest.get(choice.id, choice) for choice in chosen]
 
     def unsafe(self) -> Refusal | None:
-        """Return why no verb may act on the highlighted row: while it follows, it is another one any moment."""
-        if self.follows and not self.marks:
+        """Return why no verb may act on the highlighted row: it left the list, or is another one any moment."""
+        if self.marks:
+            return None
+        if self.tombstone is not None:
+            shows = self._keymap.cap("open")
+            return Refusal(f"{short_id(self.tombstone)} is no longer in this list: {shows} shows what became of it")
+        if self.follows:
             return Refusal(
                 f"the highlight follows the first row: press {self._keymap.cap('follow')} to stay with this task,"
                 " then again"
