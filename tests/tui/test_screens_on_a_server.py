@@ -193,6 +193,31 @@ async def test_6_a_pause_of_what_a_worker_took_since_it_was_marked_is_undone_onc
         await seen(pilot, lambda shown: "undone: resumed 1 task" in shown)
 
 
+async def test_6_a_resume_is_undone_also_where_a_worker_took_the_task_at_once() -> None:
+    async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
+        await register(http)
+        keys = [await submit(http) for _ in range(3)]
+        for key in keys:
+            (await http.post(f"/v1/tasks/{key}/pause")).raise_for_status()
+        await pilot.press("2")
+        await seen(pilot, lambda shown: shown.count("‖ paused") == 3)
+        await pilot.press("asterisk")
+        await seen(pilot, lambda shown: "3 marked" in shown)
+
+        await pilot.press("r")
+        await seen(pilot, lambda shown: "resumed 3 tasks" in shown)
+        worker, running = await claimed(http)
+        (await http.post(f"/v1/tasks/{running}/runs/0/started")).raise_for_status()
+        (await http.post("/v1/tasks/claim", json={"worker_id": worker})).raise_for_status()
+        await seen(pilot, lambda shown: "● running" in shown and "◐ claimed" in shown)
+        await pilot.press("u")
+
+        await seen(pilot, lambda shown: "undone: paused 3 tasks" in shown)
+        now = [(await http.get(f"/v1/tasks/{key}")).json() for key in keys]
+        told = sorted((task["status"], task["cancel_requested"]) for task in now)
+        assert told == [("claimed", True), ("paused", False), ("running", True)]
+
+
 async def test_6_a_pause_that_somebody_else_has_asked_for_is_not_undone_by_who_asks_for_it_too() -> None:
     async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
         await register(http)

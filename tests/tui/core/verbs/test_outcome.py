@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 
 from tests.tui.core.verbs.plans import aim, planned
 from treadle.wire.bulk import BulkProblem, BulkResult
+from treadle.wire.status import Status
 from treadle_tui.core.verbs.outcome import (
     CHANGED,
     PORTION,
     STOPPING,
     STOPPING_SECONDS,
     as_done,
+    begun_since,
     portions,
     report,
     rest_of,
@@ -200,3 +202,16 @@ def test_6_why_several_were_left_alone_is_told_where_it_is_the_same_of_all() -> 
     said = report(planned("cancel", *map(aim, "abc")), [answer])
 
     assert said.text == "cancelled 1 task, not 2: it was changed since"
+
+
+def test_6_a_resume_is_not_taken_back_of_what_somebody_else_has_touched_since() -> None:
+    resumed = planned("resume", *(aim(key, "paused") for key in "abcd"))
+    undo = undo_of(resumed, [result("resume", dict.fromkeys("abcd", 2))], steady=0.0)
+    assert undo is not None
+    stands = {"a": ("claimed", 3), "b": ("running", 4), "c": ("running", 5), "d": ("pending", 3)}
+    problems = [
+        BulkProblem(id=key, type="", outcome="changed", detail="", status=Status(status), version=version)
+        for key, (status, version) in stands.items()
+    ]
+
+    assert begun_since(undo.asks[0], result("pause", {}).model_copy(update={"problems": problems})) == {"a": 3, "b": 4}

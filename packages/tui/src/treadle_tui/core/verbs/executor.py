@@ -13,7 +13,16 @@ from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import Model
 from treadle_tui.core.state.workers import WorkerRow
 from treadle_tui.core.verbs.action import Verb
-from treadle_tui.core.verbs.outcome import as_done, portions, report, rest_of, undo_of, undo_report
+from treadle_tui.core.verbs.outcome import (
+    as_done,
+    begun_since,
+    portions,
+    report,
+    rest_of,
+    undo_of,
+    undo_report,
+    with_those,
+)
 from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Plan, Refusal, Report, Undo, off, plan
 
 ScheduleVerb: TypeAlias = Literal["pause", "resume", "run"]
@@ -95,8 +104,7 @@ class Executor:
         broken: Exception | None = None
         for ask in undo.asks:
             try:
-                fields = await self._as_stopped(ask.fields, undo.stopping)
-                answers.append(await self._feed.request(ask.op, **fields))
+                answers.append(await self._take_back(ask, undo))
             except FAILURES as error:
                 broken = error
                 break
@@ -105,6 +113,14 @@ class Executor:
         if broken is not None and not answers:
             return not_done("undo", broken)
         return undo_report(undo, answers, broken=None if broken is None else str(broken))
+
+    async def _take_back(self, ask: Ask, undo: Undo) -> object:
+        """Return the answer to a request of an undo; what a worker has only begun since is asked for once more."""
+        answer = await self._feed.request(ask.op, **await self._as_stopped(ask.fields, undo.stopping))
+        if not (begun := begun_since(ask, answer)):
+            return answer
+        again = {**ask.fields, "ids": list(begun), "if_versions": begun}
+        return with_those(answer, await self._feed.request(ask.op, **again))
 
     async def _as_stopped(self, fields: Mapping[str, Any], stopping: Mapping[str, int]) -> Mapping[str, Any]:
         """Return the request with the versions that the workers' stops have given to what was running."""

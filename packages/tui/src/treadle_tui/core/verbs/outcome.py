@@ -113,6 +113,29 @@ def undo_of(planned: Plan, results: Sequence[BulkResult], steady: float) -> Undo
     return Undo(asks, PAST[inverse], steady + UNDO_SECONDS, left, stopping)
 
 
+_BEGUN = {Status.CLAIMED: 1, Status.RUNNING: 2}
+"""By how much a task's version has grown that a worker took, and nobody else touched."""
+
+
+def begun_since(ask: Ask, answer: object) -> dict[str, int]:
+    """Return those whose resume was not taken back only because a worker took them at once, with their versions now."""
+    if ask.op != "actions" or ask.fields["action"] != "pause":
+        return {}
+    then = ask.fields["if_versions"]
+    problems = [one for one in BulkResult.model_validate(answer).problems if one.status in _BEGUN]
+    now = {one.id: then[one.id] + _BEGUN[one.status] for one in problems if one.status is not None}
+    return {one.id: now[one.id] for one in problems if one.version == now[one.id]}
+
+
+def with_those(answer: object, again: object) -> BulkResult:
+    """Return the answer with what came of those that were asked for again."""
+    first, then = BulkResult.model_validate(answer), BulkResult.model_validate(again)
+    versions = {**first.versions, **then.versions}
+    asked = {*then.versions, *(problem.id for problem in then.problems)}
+    problems = [*(problem for problem in first.problems if problem.id not in asked), *then.problems]
+    return first.model_copy(update={"versions": versions, "changed": len(versions), "problems": problems})
+
+
 def undo_report(undo: Undo, answers: Sequence[object], *, broken: str | None = None) -> Report:
     """Return what was brought back, of how many, and which was not; `broken` says why not all was answered."""
     outcomes = [*undo.left]
