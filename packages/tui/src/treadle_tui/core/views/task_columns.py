@@ -47,11 +47,16 @@ def _eta(task: TaskItem, context: CellContext) -> Spans:
 
 
 def _running_for(task: TaskItem, context: CellContext) -> Spans:
-    if task.started_at is None or task.status in WAITING:
+    if not _has_run(task):
         return NOTHING
     if task.completed_at is not None:
         return (Span(lasted(since(task.started_at, task.completed_at))),)
     return _duration(since(task.started_at, context.now))
+
+
+def _has_run(task: TaskItem) -> bool:
+    """Return whether a run is open, or was when the task ended: of one before, as of a pause, no row has the end."""
+    return task.started_at is not None and task.status in LEASED | TERMINAL
 
 
 def _worker(task: TaskItem, context: CellContext) -> Spans:
@@ -139,7 +144,7 @@ COLUMNS: tuple[Column[TaskItem], ...] = (
     Column("AGE", 5, lambda task, context: _duration(since(task.created_at, context.now)), right=True, rank=2),
     Column("ETA", 6, _eta, right=True, rank=6, fills=lambda task: task.status in WAITING),
     Column("ENDED", 5, _ended, right=True, rank=4, fills=lambda task: task.status in TERMINAL),
-    Column("RUN", 5, _running_for, right=True, rank=5, fills=lambda task: task.started_at is not None),
+    Column("RUN", 5, _running_for, right=True, rank=5, fills=_has_run),
     Column("WORKER", 6, _worker, keep_end=True, rank=7, most=20, fills=_has_worker),
     Column("TARGET", 8, _target, rank=9, most=20, fills=lambda task: task.target is not None),
     Column("PROGRESS", 13, _progress, rank=10, most=20, fills=lambda task: task.progress is not None),
