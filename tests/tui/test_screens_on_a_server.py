@@ -27,6 +27,15 @@ async def claimed(http: httpx.AsyncClient) -> tuple[str, str]:
     return worker, str(claim.raise_for_status().json()["task"]["id"])
 
 
+async def running(http: httpx.AsyncClient) -> str:
+    """A task that a worker of its own has begun."""
+    await register(http)
+    await submit(http)
+    _, key = await claimed(http)
+    (await http.post(f"/v1/tasks/{key}/runs/0/started")).raise_for_status()
+    return key
+
+
 async def test_events_of_before_and_of_now_are_shown() -> None:
     async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
         await register(http)
@@ -131,10 +140,7 @@ async def test_f2_a_flow_is_shown_follows_what_happens_and_is_run_again_after_a_
 
 async def test_6_a_pause_of_what_ran_is_undone_once_its_worker_has_stopped_it() -> None:
     async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
-        await register(http)
-        await submit(http)
-        _, key = await claimed(http)
-        (await http.post(f"/v1/tasks/{key}/runs/0/started")).raise_for_status()
+        key = await running(http)
         await pilot.press("2")
         await seen(pilot, lambda shown: "● running" in shown)
 
@@ -150,10 +156,7 @@ async def test_6_a_pause_of_what_ran_is_undone_once_its_worker_has_stopped_it() 
 
 async def test_6_a_pause_that_is_under_way_is_not_undone_yet_and_can_be_once_its_worker_has_stopped_it() -> None:
     async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
-        await register(http)
-        await submit(http)
-        _, key = await claimed(http)
-        (await http.post(f"/v1/tasks/{key}/runs/0/started")).raise_for_status()
+        key = await running(http)
         waits = await submit(http)
         await pilot.press("2")
         await seen(pilot, lambda shown: "● running" in shown and waits[-8:] in shown)
@@ -206,8 +209,8 @@ async def test_6_a_resume_is_undone_also_where_a_worker_took_the_task_at_once() 
 
         await pilot.press("r")
         await seen(pilot, lambda shown: "resumed 3 tasks" in shown)
-        worker, running = await claimed(http)
-        (await http.post(f"/v1/tasks/{running}/runs/0/started")).raise_for_status()
+        worker, begun = await claimed(http)
+        (await http.post(f"/v1/tasks/{begun}/runs/0/started")).raise_for_status()
         (await http.post("/v1/tasks/claim", json={"worker_id": worker})).raise_for_status()
         await seen(pilot, lambda shown: "● running" in shown and "◐ claimed" in shown)
         await pilot.press("u")
@@ -220,10 +223,7 @@ async def test_6_a_resume_is_undone_also_where_a_worker_took_the_task_at_once() 
 
 async def test_6_a_pause_that_somebody_else_has_asked_for_is_not_undone_by_who_asks_for_it_too() -> None:
     async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
-        await register(http)
-        await submit(http)
-        _, key = await claimed(http)
-        (await http.post(f"/v1/tasks/{key}/runs/0/started")).raise_for_status()
+        key = await running(http)
         await pilot.press("2")
         await seen(pilot, lambda shown: "● running" in shown)
         (await http.post(f"/v1/tasks/{key}/pause")).raise_for_status()
