@@ -100,6 +100,14 @@ class Beats(Waiting):
         self.workers[worker_id] = worker = Worker(worker_id, user.name, now, now, jobs=set(jobs), **given)
         return worker
 
+    def drain_worker(self, user: User, worker_id: str) -> Worker:
+        """Ask a worker to take no more; that is no sign of life."""
+        worker = self.own_worker(user, worker_id)
+        if worker.state is WorkerState.LOST:
+            raise NO_WORKER
+        worker.state = WorkerState.DRAINING
+        return worker
+
     def remove_worker(self, user: User, worker_id: str, now: datetime) -> None:
         worker = self.own_worker(user, worker_id)
         for task in self.runs_of(worker.id):

@@ -12,6 +12,7 @@ from tests.model.operations import (
     Claim,
     Crash,
     DeleteSchedule,
+    DrainWorker,
     Edit,
     EditMany,
     Faulty,
@@ -282,6 +283,7 @@ _operation = _weighed(
         "pause job": (1, st.builds(PauseJob, st.integers(0, 2), st.sampled_from([True, False, False]))),
         "register": (1, _register),
         "link": (2, _link),
+        "drain": (1, st.builds(DrainWorker, _worker)),
         "remove": (1, st.builds(RemoveWorker, _worker)),
     }
 )

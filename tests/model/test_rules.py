@@ -5,8 +5,10 @@ import re
 import pytest
 
 from tests.model.operations import (
+    Beat,
     Claim,
     DeleteLimit,
+    DrainWorker,
     Edit,
     Link,
     Operation,
@@ -184,6 +186,20 @@ RULES: dict[str, list[Operation]] = {
         Service("sweep"),
         DeleteLimit(2, 2),
         Link(0, 3),
+    ],
+    "who is asked to drain is given nothing, however it beats, until it says that it takes more": [
+        Submit(({"job": 0},)),
+        DrainWorker(0),
+        Claim(0),
+        Beat(0),
+        Claim(0),
+        DrainWorker(0),
+        Beat(0, draining=False),
+        Claim(0),
+        DrainWorker(0),
+        Pass(61.0),
+        Service("sweep"),
+        DrainWorker(0),
     ],
     "a clock that is set fills nothing, and a server that begins anew forgets nothing": [
         SetLimit(0, None, rate=(1, 10.0, 3)),

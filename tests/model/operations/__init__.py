@@ -2,7 +2,7 @@
 
 from tests.model.operations.base import JOBS, Moment, Operation, Request, answered, is_chosen, task_seen
 from tests.model.operations.credentials import ByRun
-from tests.model.operations.fleet import Link, PauseJob, Register, RemoveWorker
+from tests.model.operations.fleet import DrainWorker, Link, PauseJob, Register, RemoveWorker
 from tests.model.operations.limits import DeleteLimit, SetLimit
 from tests.model.operations.runs import Beat, Claim, Reclaim, Report, Reports
 from tests.model.operations.schedules import DeleteSchedule, PauseSchedule, RunSchedule, SetSchedule
@@ -18,6 +18,7 @@ __all__ = [
     "Crash",
     "DeleteLimit",
     "DeleteSchedule",
+    "DrainWorker",
     "Edit",
     "EditMany",
     "Faulty",

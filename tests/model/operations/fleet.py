@@ -82,6 +82,25 @@ class Link(Operation):
 
 
 @dataclass(frozen=True)
+class DrainWorker(Operation):
+    """Somebody asks a worker to take no more."""
+
+    worker: int
+
+    def request(self, model: Treadle, now: datetime) -> Request | None:
+        if (worker := nth(self.worker, model.workers.values())) is None:
+            return None
+        return Request(owner(worker.owner), "POST", f"/v1/workers/{worker.id}/drain")
+
+    def answer(self, at: Moment) -> Any:
+        worker = the(self.worker, at.then.workers.values())
+        return Told(200, at.model.drain_worker(owner(worker.owner), worker.id).state)
+
+    def seen(self, body: Any) -> Any:
+        return body["state"]
+
+
+@dataclass(frozen=True)
 class RemoveWorker(Operation):
     worker: int
 
