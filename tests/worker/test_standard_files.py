@@ -19,8 +19,6 @@ from tests.waiting import look_until
 from tests.worker.jobs import double
 from treadle import Client
 from treadle_server.testing import Served
-from treadle_tui.core.verbs.key_table import key_table
-from treadle_tui.core.verbs.keymap import Keymap
 
 pytestmark = pytest.mark.anyio
 
@@ -91,9 +89,13 @@ def test_a_server_whose_output_can_not_be_written_serves_and_ends_well(
     assert "Traceback" not in log.read_text()
 
 
+@pytest.mark.inside  # the dashboard has the command that prints so much
 @pytest.mark.parametrize("buffering", [[], ["-u"]], ids=["buffered", "unbuffered"])
 def test_what_is_printed_is_printed_whole_when_a_signal_cuts_a_write_short(buffering: list[str]) -> None:
     """Unbuffered, as in our image, the rest of a line was lost: a reader of `treadle watch --json` had half of it."""
+    from treadle_tui.core.verbs.key_table import key_table
+    from treadle_tui.core.verbs.keymap import Keymap
+
     reading, writing = os.pipe()
     room = fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     signalled = f"import signal; signal.signal(signal.SIGUSR1, lambda *_: None); {COMMAND}"
