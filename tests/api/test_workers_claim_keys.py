@@ -11,6 +11,7 @@ import pytest
 
 from tests.api.rooms import Room, make_room, problem, until
 from tests.clients import client_at
+from treadle_server.engine.dispatch.http_claims import HttpClaims
 from treadle_server.testing import Served, serve
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +30,21 @@ async def claimed(lab: Room, key: str, client: httpx.AsyncClient | None = None, 
 
 def runs(tasks: list[Any]) -> list[tuple[str, int]]:
     return [(task["id"], task["run_id"]) for task in tasks]
+
+
+async def test_a_claim_that_was_on_its_way_when_its_worker_was_asked_to_drain_is_given_nothing(
+    lab: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = HttpClaims._kept
+
+    async def asked_meanwhile(self: HttpClaims, *given: Any) -> Any:
+        assert (await lab.client.post(f"/v1/workers/{lab.worker_id}/drain")).status_code == 200
+        return await kept(self, *given)
+
+    monkeypatch.setattr(HttpClaims, "_kept", asked_meanwhile)
+    await lab.submit()
+
+    assert await claimed(lab, "a") == []
 
 
 async def test_a_claim_that_is_sent_again_gives_the_same_claims_with_fresh_credentials_c1_g2(

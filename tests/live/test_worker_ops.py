@@ -14,6 +14,7 @@ from tests.live.conftest import Open
 from tests.live.sockets import JOB, NAME, Socket, connected, ref, submit
 from treadle import Worker, task
 from treadle.worker.connector import Connector
+from treadle_server.live import worker_ops
 from treadle_server.live.worker_ops import JOBS_AT_ONCE
 from treadle_server.store import tables
 from treadle_server.testing import Served, serve
@@ -286,6 +287,26 @@ async def test_a_worker_that_was_away_when_it_was_asked_to_drain_hears_of_it_whe
     back = await third.call("open", worker={"id": worker_id}, jobs=[JOB], prefetch=0, draining=False)
     assert back["worker"]["state"] == "online"
     assert len(await third.claims(1)) == 1
+
+
+async def test_a_worker_that_is_asked_to_drain_while_it_opens_itself_is_told_and_gets_nothing(
+    opened: Open, served: Served, monkeypatch: pytest.MonkeyPatch
+):
+    """It was read before, and between its registration and its slot there are the commits of its jobs."""
+    serve_jobs = worker_ops._serve_jobs
+
+    async def asked_meanwhile(session: Any, worker_id: Any, wanted: Any) -> Any:
+        await asked_to_drain(served, worker_id)
+        return await serve_jobs(session, worker_id, wanted)
+
+    monkeypatch.setattr(worker_ops, "_serve_jobs", asked_meanwhile)
+    worker, client = await opened(), await opened()
+    await worker.call("open", worker={}, jobs=[JOB], prefetch=0)
+
+    await submit(client)
+    await worker.pushed("drain")
+    await client.call("ping")
+    assert not worker.pushes
 
 
 async def test_what_is_handed_back_is_claimed_again_without_cost(opened: Open):

@@ -164,6 +164,8 @@ class Live:
         session.slot = slot
         self._workers[slot.worker_id] = session
         self.ctx.engine.open_slot(slot)
+        if slot.draining:
+            self._ask_to_drain(session)
 
     def close_slot(self, session: Connection) -> None:
         """Let the session's worker take no more tasks."""
@@ -222,9 +224,8 @@ class Live:
                 continue
             if worker.state is WorkerState.LOST:
                 self._drop_lost(session)
-            elif worker.state is WorkerState.DRAINING and not session.drains:
-                session.drains = True
-                session.push("drain")
+            elif worker.state is WorkerState.DRAINING:
+                self._ask_to_drain(session)
         # A run that its own worker reported has a digest; that worker knows.
         lost = [run for run in batch.runs if run.digest is None and run.worker_id in self._workers]
         ids = {change.task.seq: change.task.id for change in batch.tasks} if lost else {}
@@ -241,6 +242,12 @@ class Live:
                 and task.worker_id in self._workers
             ):
                 self._workers[task.worker_id].push("pause", runs=run_names([(task.id, task.run_id)]))
+
+    def _ask_to_drain(self, session: Connection) -> None:
+        """Push it, unless the worker knows: it has said so itself, or an answer has."""
+        if not session.drains:
+            session.drains = True
+            session.push("drain")
 
     def _pass_on(self, instructions: Instructions) -> None:
         """Tell a worker what another server did to its runs."""

@@ -28,6 +28,9 @@ Freed = tuple[WorkerSlot, RunKey, int]
 MOST_HEADS = 500
 """Tasks that one round of a transaction hands out of one lane at most."""
 
+MOST_DRAINING = 1_000
+"""Workers of which it is remembered that they drain; another server may remove them, which is not told here."""
+
 MOST_ROUNDS = 10
 """How often one transaction reads on behind what limits shut out of the heads, each time twice as much."""
 
@@ -42,6 +45,8 @@ class Dispatcher:
         self._slots: deque[WorkerSlot] = deque()
         self._slot_counts: Counter[WorkerId] = Counter()
         self._waiting: list[WaitingClaim] = []
+        self._draining: set[WorkerId] = set()
+        """Workers that drain, as was told last: who comes to wait was read before, and may have been asked since."""
         self._orders = ServiceOrders()
         self.head_cache = HeadCache()
         self._lanes = KnownLanes()
@@ -99,6 +104,7 @@ class Dispatcher:
     def open_slot(self, slot: WorkerSlot) -> None:
         """Let a worker on the socket wait."""
         slot.presence.at = self._clock()
+        slot.draining |= slot.worker_id in self._draining
         self._slots.append(slot)
         self._slot_counts[slot.worker_id] += 1
         self._meet(slot.jobs)
@@ -118,6 +124,7 @@ class Dispatcher:
     def wait(self, waiting: WaitingClaim) -> None:
         """Let a claim over HTTP wait; it is a sign of life."""
         waiting.presence.at = self._clock()
+        waiting.draining |= waiting.worker_id in self._draining
         self._waiting.append(waiting)
         self._meet(waiting.jobs)
 
@@ -180,6 +187,9 @@ class Dispatcher:
         for demand in self._demands if draining else ():
             before, demand.draining = demand.draining, draining.get(demand.worker_id, demand.draining)
             self._news = self._news or before > demand.draining
+        told = {worker.id for worker in workers}.union(gone)
+        others = self._draining - told if len(self._draining) < MOST_DRAINING else set[WorkerId]()
+        self._draining = others | {worker.id for worker in workers if worker.state is WorkerState.DRAINING}
         self.note_heartbeats(workers)
 
     def note_heartbeats(self, workers: Collection[Worker]) -> None:
