@@ -2,9 +2,12 @@
 
 import gc
 import logging
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from treadle.cli.show import say
 from treadle.cli.task_options import Duration
@@ -47,13 +50,21 @@ MOST_NAMED = 20
 @click.option("--max-idle", type=Duration(0, min_open=True),
               help="Stop once there was nothing to run for so many seconds.")  # fmt: skip
 @click.option("--replace-schema", is_flag=True, help="Let changed tasks replace the registered schemas.")
+@click.option("--reload", is_flag=True, help="Start anew when a Python file has changed: for development.")
+@click.option("--reload-dir", "places", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True,
+              help="A directory whose changes count, in place of the current one; may be given again.")  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Log every step.")
-def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
+def worker(modules: tuple[str, ...], *, reload: bool, places: tuple[Path, ...], verbose: bool, **options: Any) -> None:
     """Run the tasks that MODULE defines, until Ctrl-C or SIGTERM; then finish what runs and stop.
 
     MODULE is importable from the current directory too: `treadle worker examples.hello`. The process is the worker's
     own, and its collector of cycles looks less often than Python's does by itself, unless MODULE sets that.
     """
+    if places and not reload:
+        raise click.UsageError("--reload-dir says whose changes count for --reload, which is not given")
+    if reload:
+        ctx = click.get_current_context()
+        ctx.exit(_reloading(ctx, places or (Path(),)))
     from treadle import logs
     from treadle.cli import notices
     from treadle.errors import TreadleError
@@ -77,6 +88,26 @@ def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
         # Of numbers that fit each by itself.
         raise click.UsageError(str(error)) from None
     made.run()
+
+
+def _reloading(ctx: click.Context, places: tuple[Path, ...]) -> int:
+    """Run the worker in a process that is started anew when code changes; return its last exit code.
+
+    Raises `click.UsageError` without watchfiles, and what `Reloader.run` does.
+    """
+    if find_spec("watchfiles") is None:
+        raise click.UsageError("--reload needs watchfiles, which is not installed: pip install 'treadle[reload]'")
+    from treadle.cli.reloading import Reloader
+
+    words: list[str] = []
+    for param in ctx.command.params:
+        name = param.name or ""
+        is_given = ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
+        if is_given and isinstance(param, click.Option) and name not in {"reload", "places"}:
+            value = ctx.params[name]
+            words += [param.opts[-1]] if param.is_flag else [param.opts[-1], str(value)]
+    words += ["--", *ctx.params["modules"]]
+    return Reloader(words, places).run()
 
 
 def _named(names: list[str]) -> str:
