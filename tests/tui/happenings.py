@@ -314,6 +314,21 @@ def only_a_task_that_waits_for_a_message(server: MockServer) -> str:
     return key
 
 
+def only_a_task_that_failed_behind_its_steps(server: MockServer) -> str:
+    """A task that has planned, charged and planned again before it failed, and nothing else in the list of tasks."""
+    key = next(iter(server.tasks))
+    row = {**server.tasks[key], "status": "failed", "run_id": 0, "steps": 3, "worker_id": None, "error": "no parcel"}
+    server.tasks = {key: {**row, "created_at": at(300), "started_at": at(280), "completed_at": at(200)}}
+    kept = [("plan", 270, 0), ("charge", 250, 0), ("plan", 230, 1)]
+    server.steps[key] = [
+        {"step": name, "occurrence": times, "kind": "call", "run_id": 0, "at": at(ago)} for name, ago, times in kept
+    ]
+    server.histories[key] = [
+        {"at": at(ago), "kind": "step", "status": "call", "step": name, "run_id": 0} for name, ago, _ in kept
+    ]
+    return key
+
+
 def tasks_log(server: MockServer) -> None:
     """The tasks that run log what they do, each a line every few seconds."""
     running = [key for key, row in server.tasks.items() if row["status"] == "running"]

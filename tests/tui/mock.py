@@ -243,6 +243,19 @@ class MockServer:
             "problems": problems,
         }
 
+    def _on_action(self, fields: dict[str, Any]) -> dict[str, Any]:
+        assert fields["action"] == "rerun", fields
+        task = self.tasks[fields["id"]]
+        if task["status"] not in {"completed", "failed", "cancelled"}:
+            raise error_for(problem_named("invalid-task-transition", f"it is {task['status']}"))
+        names = [step["step"] for step in self.steps.get(task["id"], [])]
+        if (wanted := fields.get("from_step")) is not None and wanted not in names:
+            raise error_for(problem_named("validation-error", f"from_step: the task keeps no step {wanted!r}"))
+        task["status"] = "pending"
+        task["version"] += 1
+        self.push_topic("tasks")
+        return task
+
     def _on_freeze(self, fields: dict[str, Any]) -> dict[str, Any]:
         rows = self.matching({"filter": fields["filter"]})
         names = ("id", "version", "status", "job_name")

@@ -22,6 +22,10 @@ DIALOGS = {
     "PathPrompt": (("2", "x"), ["enter write", "tab complete", "esc leave"]),
     "PathPrompt, completed": (("2", "x", "ctrl+u", *"/", "tab"), ["enter write", "tab complete", "esc leave"]),
     "MessagePrompt": (("2", "enter", "m"), ["enter send", "tab next", "right complete", "esc leave"]),
+    "StepPrompt": (
+        ("2", "slash", *"status:failed", "enter", "enter", "a"),
+        ["enter run it", "right complete", "esc leave"],
+    ),
     "Outcomes": (("2", "space", "space", "p", "R"), ["esc enter close"]),
     "Help": (("question_mark",), ["/ find", "esc close"]),
     "Help, searched": (("question_mark", "slash", "q", "enter"), ["n next", "N last", "esc leave the search"]),
@@ -74,9 +78,9 @@ def test_every_dialog_is_looked_at_here() -> None:
         ("pending", {"cancel", "pause", "edit", "send"}),
         ("running", {"cancel", "pause", "send"}),
         ("paused", {"cancel", "resume", "edit", "send"}),
-        ("completed", {"resume", "edit"}),
-        ("cancelled", {"resume", "edit"}),
-        ("failed", {"resume", "edit"}),
+        ("completed", {"resume", "again", "edit"}),
+        ("cancelled", {"resume", "again", "edit"}),
+        ("failed", {"resume", "again", "edit"}),
     ],
 )
 async def test_6_the_last_line_names_the_verbs_that_mean_something_for_the_task(
@@ -87,7 +91,7 @@ async def test_6_the_last_line_names_the_verbs_that_mean_something_for_the_task(
 
     async with staged(server, clock) as stage:
         await stage.press("2")
-        assert verbs(stage) == named - {"send"}
+        assert verbs(stage) == named - {"send", "again"}
         await stage.press("enter")
         assert verbs(stage) == named
 
@@ -181,4 +185,4 @@ def named(stage: Stage) -> set[str]:
 
 
 def verbs(stage: Stage) -> set[str]:
-    return {"cancel", "pause", "resume", "edit", "send"} & set(stage.lines()[-1].split())
+    return {"cancel", "pause", "resume", "again", "edit", "send"} & set(stage.lines()[-1].split())

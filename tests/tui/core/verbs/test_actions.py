@@ -106,7 +106,7 @@ def test_every_action_is_in_the_documentation_which_is_made_of_the_registry() ->
     assert table in page, "the keys are other ones now: put what `treadle watch --keys` prints into docs/dashboard.md"
 
 
-SOMETIMES = {"resume", "resume-queue", "edit", "drain-worker", "remove-worker", "flow"}
+SOMETIMES = {"resume", "rerun", "resume-queue", "edit", "drain-worker", "remove-worker", "flow"}
 """What the last line names only where it means something."""
 
 FOCUSED: list[tuple[tuple[str, ...], Scope]] = [

@@ -41,6 +41,9 @@ class Commandable(Protocol):
     def messages(self) -> Iterable[str]:
         """Return the names of messages that were asked for here."""
 
+    def steps(self) -> Iterable[str]:
+        """Return the names of steps that are kept here."""
+
 
 def run_command(screen: Commandable, line: str) -> None:
     """Carry a command out. Raises `CommandError` when it can't be, before anything was done."""
@@ -112,5 +115,7 @@ def choices(screen: Commandable, takes: Takes, part: str) -> Iterable[str]:
             return [key for key in model.tasks.rows if part and part in key][:20]
         case "message":
             return begun_with(part, screen.messages())
+        case "step":
+            return begun_with(part, screen.steps())
         case "file" | "time" | "factor" | "flow":
             return []

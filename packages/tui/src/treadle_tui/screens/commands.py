@@ -42,6 +42,10 @@ class CommandActions(AskingScreen):
         """Return the names of messages that were asked for here."""
         return ()
 
+    def steps(self) -> Sequence[str]:
+        """Return the names of steps that are kept here."""
+        return ()
+
     def act_command(self, line: str = "", wrong: str = "") -> None:
         """Let a command be typed; one that can't be carried out comes back with what is wrong with it."""
         self.app.push_screen(

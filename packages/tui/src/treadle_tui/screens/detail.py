@@ -21,6 +21,7 @@ from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.actions import MOVES
 from treadle_tui.core.verbs.messages import names_of
 from treadle_tui.core.verbs.plan import Report
+from treadle_tui.core.verbs.reruns import steps_of
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.artifacts import artifact_lines
 from treadle_tui.core.views.empty_states import coming
@@ -30,6 +31,7 @@ from treadle_tui.core.views.timeline import timeline
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.messages import MessageActions
+from treadle_tui.screens.rerun import RerunActions
 from treadle_tui.widgets.reader import Reader
 from treadle_tui.widgets.search import Search
 from treadle_tui.widgets.styled_text import StyledText
@@ -39,7 +41,7 @@ RUNS = "runs"
 """The rail as a sheet of its own, where the screen is too narrow for both or too low for all of the rail."""
 
 
-class Detail(BaseScreen, MessageActions):
+class Detail(BaseScreen, MessageActions, RerunActions):
     """Watches the task for as long as it is in front."""
 
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.TASK
@@ -124,6 +126,14 @@ class Detail(BaseScreen, MessageActions):
     def messages(self) -> Sequence[str]:
         """Return the names that the task's code has asked for."""
         return () if self.detail is None else names_of(self.detail.events)
+
+    def again(self) -> TaskItem | None:
+        """Return the task, as far as it is known."""
+        return self._known
+
+    def steps(self) -> Sequence[str]:
+        """Return the names of the steps that the task keeps."""
+        return () if self.detail is None else steps_of(self.detail.events)
 
     # Drawing.
 

@@ -16,7 +16,7 @@ PAST: dict[Verb, str] = {
 }
 Takes: TypeAlias = Literal[
     "queue", "filter", "order", "theme", "context", "view", "task", "file", "time", "factor", "span", "flow",
-    "message",
+    "message", "step",
 ]  # fmt: skip
 
 ARGUMENTS: dict[Takes, str] = {
@@ -32,6 +32,7 @@ ARGUMENTS: dict[Takes, str] = {
     "factor": "a factor, as 0.5 or 8",
     "span": "5min, hour or day",
     "message": 'a message\'s name and its data, as approved {"by": "ann"}',
+    "step": "a step that the task keeps",
     "flow": "a flow's id, as treadle flows lists it, or how it begins",
 }
 """What can stand behind a command, in words."""

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError
 from treadle.wire.bulk import BulkResult
 from treadle.wire.status import Reason, Status
+from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.marks import TaskRef
@@ -138,6 +139,14 @@ class Executor:
             return version  # The undo's own answer tells what became of it.
         is_stopped = task["status"] == Status.PAUSED and task.get("reason") in _STOPPED
         return version + 1 if is_stopped and task["version"] == version + 1 else version
+
+    async def rerun(self, task: TaskRef, step: str | None) -> Report:
+        """Run an ended task again from a step on, or from its start: what it had kept from there on is forgotten."""
+        fields = {} if step is None else {"from_step": step}
+        if (wrong := await self._ask("rerun", "action", id=task.id, action="rerun", **fields)) is not None:
+            return wrong
+        start = "its start" if step is None else clean(step, limit=100)
+        return Report(f"{short_id(task.id)} runs again from {start}", ok=True)
 
     async def pause_queue(self, job: str, *, paused: bool) -> Report:
         """Pause or resume a queue by its job's full name."""

@@ -131,6 +131,7 @@ _DOES: Mapping[str, frozenset[Status]] = {
     "cancel": ADMITS["cancel"],
     "pause": ADMITS["pause"],
     "resume": ADMITS["resume"] | ADMITS["rerun"],
+    "rerun": ADMITS["rerun"],
     "edit": frozenset(Status) - LEASED,
     "send": OPEN,
 }

@@ -29,6 +29,15 @@ STEERING: tuple[Action, ...] = (
         writes=True,
     ),
     Action(
+        "rerun",
+        "a",
+        "again",
+        "Run the ended task again: from its start, or from a step that it keeps.",
+        on("detail"),
+        writes=True,
+        takes="step",
+    ),
+    Action(
         "edit",
         "e",
         "edit",

@@ -1,0 +1,63 @@
+"""Runs an ended task again, after asking from where."""
+
+from collections.abc import Sequence
+
+from treadle.wire.tasks import TaskItem
+from treadle_tui.core.draw.format import short_id
+from treadle_tui.core.verbs.commands import CommandError
+from treadle_tui.core.verbs.plan import Refusal, Report
+from treadle_tui.core.verbs.reruns import StepError, read_step, refused
+from treadle_tui.screens.asking import AskingScreen
+from treadle_tui.widgets.step_prompt import StepPrompt
+
+
+class RerunActions(AskingScreen):
+    """A screen of one task that can be run again; what is asked of the server runs beside it."""
+
+    def again(self) -> TaskItem | None:
+        """Return the task that is meant, None until it is here."""
+        raise NotImplementedError
+
+    def steps(self) -> Sequence[str]:
+        """Return the names of the steps that the task keeps, as they are written."""
+        return ()
+
+    def act_rerun(self) -> None:
+        """Ask from where, and run the task again."""
+        found = self._found()
+        if isinstance(found, Refusal):
+            self.tell(found.report)
+            return
+        task = found
+
+        def answered(line: str | None) -> None:
+            if line is not None:
+                self.run_worker(self._rerun(task, read_step(line)), group="rerun")
+
+        self.app.push_screen(StepPrompt(f"Run {short_id(task.id)} again", self.steps()), answered)
+
+    def with_rerun(self, line: str) -> None:
+        """Run the task again from the step that was typed. Raises `CommandError` when that is none, or it can't be."""
+        try:
+            step = read_step(line)
+        except StepError as error:
+            raise CommandError(str(error)) from None
+        found = self._found()
+        if isinstance(found, Refusal):
+            raise CommandError(found.reason)
+        self.run_worker(self._rerun(found, step), group="rerun")
+
+    def _found(self) -> TaskItem | Refusal:
+        """Return the task, or why it can't be run again."""
+        if (refusal := self.ctx.executor.off()) is not None:
+            return refusal
+        task = self.again()
+        if task is None:
+            return Refusal("this task is not here")
+        return refused(task) or task
+
+    # This runs beside the screen and tells it by message; it touches no widget.
+
+    async def _rerun(self, task: TaskItem, step: str | None) -> None:
+        report: Report = await self.ctx.executor.rerun(task, step)
+        self.post_message(self.Told(report))
