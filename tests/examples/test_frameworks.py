@@ -1,5 +1,6 @@
 """The examples with web frameworks: each with the real framework, a real server and a worker."""
 
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -41,6 +42,21 @@ def test_handlers_of_fastapi_find_the_client_of_the_lifespan(example: Any, run: 
         assert browser.get(f"/result/{uuid4()}").status_code == 404
 
     assert results == ["Hello, Ann!", "Hello, Ben!"]
+
+
+def test_a_page_is_sent_what_becomes_of_a_task_as_it_happens(example: Any, run: Any) -> None:
+    with served(example("examples.with_fastapi").app) as url, httpx.Client(base_url=url, timeout=30) as browser:
+        submitted = browser.post("/hello/Ann").json()
+        with browser.stream("GET", f"/progress/{submitted}") as answer:
+            events = (json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line)
+            first = next(events)
+            run()
+            *_, last = events
+        assert browser.get(f"/progress/{uuid4()}").status_code == 404
+
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert (first["status"], first["place"]) == ("pending", 1)
+    assert last == {"status": "completed", "place": None, "progress": None}
 
 
 def test_views_of_flask_submit_through_the_client_of_their_process(example: Any, run: Any) -> None:

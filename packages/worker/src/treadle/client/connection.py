@@ -12,6 +12,7 @@ from treadle import system_threads
 from treadle.client.polls import Polls
 from treadle.client.results import ResultWaiters
 from treadle.client.submit_batcher import SubmitBatcher
+from treadle.client.watches import Watched, Watches
 from treadle.clock import monotonic
 from treadle.errors import (
     ConnectionFailed,
@@ -68,6 +69,7 @@ class Connection:
         """Whether all goes over plain HTTP: until a socket opens, or for good with a token that changes."""
         self.waiters: ResultWaiters = ResultWaiters(self._ask, self.spawn)
         self.batcher: SubmitBatcher = SubmitBatcher(lambda fields: self.call("submit_each", fields), self.spawn)
+        self.watches: Watches = Watches(lambda op, fields: self._socket().call(op, fields), self.spawn)
         self._thread = threading.get_ident()
         self._urls = urls
         self._bearer = bearer
@@ -236,7 +238,17 @@ class Connection:
     def _tell(self) -> None:
         """Tell whoever waits that nothing will come any more."""
         self.waiters.close()
+        self.watches.close()
         self.batcher.close()
+
+    def unwatch(self, watched: Watched) -> None:
+        """Have a task be watched no more; from any thread."""
+        if self.is_open:
+            self.loop.call_soon_threadsafe(self._unwatch, watched)
+
+    def _unwatch(self, watched: Watched) -> None:
+        if self.is_open:
+            self.watches.end(watched)
 
     def _socket(self) -> "Session":
         if self._session is None:
@@ -256,10 +268,13 @@ class Connection:
     def _on_push(self, item: dict[str, Any]) -> None:
         if item["push"] == "result":
             self.waiters.arrive(item["tasks"])
+        elif item["push"] in {"snapshot", "delta"}:
+            self.watches.push(item)
 
     async def _on_connect(self) -> None:
         # Also from plain HTTP: a poll that is under way ends with its answer.
         self.is_plain = False
+        await self.watches.again()
         await self._ask_again()
 
     def _on_down(self, error: TreadleError) -> None:
@@ -268,8 +283,10 @@ class Connection:
             return
         if not isinstance(error, SocketRefused):
             self.waiters.fail(error)
+            self.watches.fail(error)
             return
         self.is_plain = True
+        self.watches.fail(error)
         # What was to be pushed is polled for, until a socket opens.
         self.spawn(self._ask_again())
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import timedelta
 from math import inf
 from pathlib import Path
@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack
 
 from treadle import tracing
 from treadle.client.bound import Readable
+from treadle.client.following import Following, too_late
 from treadle.client.options import TaskEdits, duration
 from treadle.client.requests import task_of
 from treadle.client.results import RawTask
-from treadle.errors import InvalidArguments, TaskCancelled, TaskFailed, TreadleError, WaitTimeout
+from treadle.errors import InvalidArguments, TaskCancelled, TaskFailed, TreadleError
 from treadle.ids import id_text
 from treadle.values import brief
-from treadle.wire.amounts import in_seconds
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.ids import GivenId, TaskId
+from treadle.wire.runs import LogItem
 from treadle.wire.sealed import shown
 from treadle.wire.status import Status
 from treadle.wire.steps import MessageItem, StepItem
@@ -86,6 +87,19 @@ class TaskHandle(Generic[R_co]):
         """Wait for the task's end, whatever it is, and return its last state; raises as `result`, but for the end."""
         return task_of(self._client.sealer, await self._wait(timeout))
 
+    async def follow(self, timeout: float | timedelta | None = None) -> AsyncGenerator[TaskItem]:  # noqa: ASYNC109
+        """Give the task as it is now, and then anew whenever something of it changes, until it has ended.
+
+        Such as its status, its place in the queue and its progress; of changes within a tenth of a second the last is
+        given. Raises as `wait`.
+        """
+        following = self._following(timeout)
+        try:
+            while (task := await following.next()) is not None:
+                yield task
+        finally:
+            following.end()
+
     async def get(self) -> TaskItem:
         """Return the task as it is now; raises `TaskNotFound`."""
         return await self._client.get(self.id)
@@ -97,6 +111,10 @@ class TaskHandle(Generic[R_co]):
     async def runs(self) -> list[RunItem]:
         """Return the attempts at the task, first to last."""
         return await self._client.runs(self.id)
+
+    async def logs(self) -> list[LogItem]:
+        """Return the last 1,000 lines that the task's code logged, first to last."""
+        return await self._client.logs(self.id)
 
     async def artifacts(self) -> list[ArtifactItem]:
         """Return the files that the task's runs have stored, the last run's first."""
@@ -143,10 +161,17 @@ class TaskHandle(Generic[R_co]):
         return await self._client.edit(self.id, if_version=if_version, **changes)
 
     async def _wait(self, timeout: float | timedelta | None) -> RawTask:  # noqa: ASYNC109
+        return await self._client.run(self._end(self._limit(timeout)))
+
+    def _following(self, timeout: float | timedelta | None) -> Following:
+        limit, client = self._limit(timeout), self._client
+        return Following(client.opening, client.sealer, self.id, is_coming=self._is_coming, timeout=limit)
+
+    def _limit(self, timeout: float | timedelta | None) -> float | None:
         limit = duration(timeout)
         if timeout is not None and limit is None:
             raise InvalidArguments(f"timeout={brief(timeout)} is a duration: a number of seconds, or a timedelta")
-        return await self._client.run(self._end(None if limit == inf else limit))
+        return None if limit == inf else limit
 
     async def _end(self, timeout: float | None) -> RawTask:  # noqa: ASYNC109
         if self._ending is None or _is_of_before(self._ending):
@@ -155,11 +180,7 @@ class TaskHandle(Generic[R_co]):
             async with asyncio.timeout(timeout):
                 ended = await asyncio.shield(self._ending)
         except TimeoutError:
-            waited = in_seconds(timeout or 0)
-            raise WaitTimeout(
-                f"task {self.id} had not ended after {waited}; it is left as it is, "
-                f"and `treadle task {self.id}` says what it waits for"
-            ) from None
+            raise too_late(self.id, timeout) from None
         except TreadleError:
             # Whoever waits again asks again: the server may be back, or the client open once more.
             self._ending = None

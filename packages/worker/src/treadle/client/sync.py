@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import wraps
@@ -21,7 +21,7 @@ from treadle.forks import process_number
 from treadle.transport.bearer import Bearer, TokenSource
 from treadle.wire.fields import Model
 from treadle.wire.ids import GivenId, TaskId
-from treadle.wire.tasks import Receipt
+from treadle.wire.tasks import Receipt, TaskItem
 
 if TYPE_CHECKING:
     from treadle.encryption.codec import Codec
@@ -147,10 +147,20 @@ class SyncHandle(Generic[R_co]):
         """Wait up to `timeout` (None: for ever) and return the task's result; as `TaskHandle.result`."""
         return block(self.handle.client, self.handle.result(timeout))
 
+    def follow(self, timeout: float | timedelta | None = None) -> Generator[TaskItem]:
+        """Give the task as it is now, and anew whenever something changes, until its end; as `TaskHandle.follow`."""
+        following = self.handle._following(timeout)  # noqa: SLF001 - its own
+        try:
+            while (task := block(self.handle.client, following.next())) is not None:
+                yield task
+        finally:
+            following.end()
+
     wait = _of_handle(TaskHandle.wait)
     get = _of_handle(TaskHandle.get)
     status = _of_handle(TaskHandle.status)
     runs = _of_handle(TaskHandle.runs)
+    logs = _of_handle(TaskHandle.logs)
     artifacts = _of_handle(TaskHandle.artifacts)
     download = _of_handle(TaskHandle.download)
     cancel = _of_handle(TaskHandle.cancel)

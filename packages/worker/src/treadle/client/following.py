@@ -1,0 +1,128 @@
+"""A task that is followed to its end: its states as they are pushed, or looked for where nothing is."""
+
+import asyncio
+from collections.abc import Callable
+
+from treadle.client.connection import Connection
+from treadle.client.requests import task_of
+from treadle.client.results import RawTask
+from treadle.client.watches import Watched
+from treadle.clock import monotonic
+from treadle.encryption.sealer import Sealer
+from treadle.errors import Forbidden, SocketRefused, TaskNotFound, TooManyRequests, WaitTimeout
+from treadle.wire.amounts import in_seconds
+from treadle.wire.status import TERMINAL
+from treadle.wire.tasks import TaskItem
+
+PAUSE = 1.0
+"""Seconds between two looks, where nothing is pushed."""
+
+BEATS = frozenset({"taken_until"})
+"""What each heartbeat of its worker changes."""
+
+
+class Following:
+    """Gives the states of one task, each when it is another than before; `opening` and `sealer` are its client's."""
+
+    def __init__(
+        self,
+        opening: Callable[[], Connection],
+        sealer: Sealer,
+        task_id: str,
+        *,
+        is_coming: bool,
+        timeout: float | None,
+    ) -> None:
+        self._opening = opening
+        self._sealer = sealer
+        self._task_id = task_id
+        self._is_coming = is_coming
+        self._timeout = timeout
+        self._until = None if timeout is None else monotonic() + timeout
+        self._connection: Connection | None = None
+        self._watched: Watched | None = None
+        self._must_look = False
+        """Whether the task is not pushed to who asks: by its scopes, or since too much is already."""
+        self._looks = 0
+        self._last: RawTask | None = None
+
+    async def next(self) -> TaskItem | None:
+        """Return the task as soon as it is another than it was; None once it was returned as ended.
+
+        Raises `WaitTimeout`, `TaskNotFound` unless it is coming, `NoClient` and `ConnectionFailed`.
+        """
+        if self._last is not None and self._last["status"] in TERMINAL:
+            return None
+        return await self._opening().run(self._next())
+
+    def end(self) -> None:
+        """Follow it no more; nothing happens where the client is closed."""
+        connection, watched = self._connection, self._watched
+        self._watched = None
+        if connection is not None and watched is not None:
+            connection.unwatch(watched)
+
+    async def _next(self) -> TaskItem:
+        left = None if self._until is None else max(0.0, self._until - monotonic())
+        try:
+            async with asyncio.timeout(left):
+                task = await self._another()
+        except TimeoutError:
+            raise too_late(self._task_id, self._timeout) from None
+        return task_of(self._sealer, task)
+
+    async def _another(self) -> RawTask:
+        while True:
+            task = await self._state()
+            if task is not None and _seen(task) != _seen(self._last or {}):
+                self._last = task
+                return task
+
+    async def _state(self) -> RawTask | None:
+        """Return a state of the task, None for none. Raises `TaskNotFound` where it is not there, unless it comes."""
+        connection = self._opening()
+        if connection is not self._connection:
+            self._connection, self._watched, self._looks = connection, None, 0
+        if connection.is_plain or self._must_look:
+            if self._looks:
+                await asyncio.sleep(PAUSE)
+            return await self._look(connection)
+        try:
+            if self._watched is None:
+                self._watched = await connection.watches.begin(self._task_id)
+            task = await self._watched.state()
+        except SocketRefused:
+            return None  # From now on all goes over plain HTTP.
+        except (Forbidden, TooManyRequests):
+            self._must_look = True
+            return None
+        if task is None and not self._is_coming:
+            # Whether it is there for who asks, its own request says: a list has what the scopes reach alone.
+            task = await self._look(connection)
+            self._must_look = True
+        elif task is not None and task.get("left_out"):
+            task = await self._look(connection)
+        return task
+
+    async def _look(self, connection: Connection) -> RawTask | None:
+        self._looks += 1
+        try:
+            task: RawTask = await connection.call("get", {"id": self._task_id})
+        except TaskNotFound:
+            if self._is_coming:
+                return None
+            raise
+        return task
+
+
+def too_late(task_id: str, timeout: float | None) -> WaitTimeout:
+    """Return what is raised when a task has not ended within `timeout` seconds."""
+    waited = in_seconds(timeout or 0)
+    return WaitTimeout(
+        f"task {task_id} had not ended after {waited}; it is left as it is, and `treadle task {task_id}` says what it"
+        " waits for"
+    )
+
+
+def _seen(task: RawTask) -> RawTask:
+    return {name: value for name, value in task.items() if name not in BEATS}
