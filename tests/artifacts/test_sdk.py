@@ -360,6 +360,16 @@ def test_an_async_iterator_is_refused_where_nothing_can_await_it() -> None:
         _context().upload(stream(), name="x")
 
 
+async def test_an_async_iterator_of_text_is_refused_by_what_it_yielded() -> None:
+    """It failed with the standard library's words for a file, and was tried again."""
+
+    async def stream() -> AsyncIterator[str]:
+        yield "text"
+
+    with pytest.raises(InvalidArguments, match=r"the async iterator yielded 'text', and what is uploaded is bytes"):
+        await _context().upload(stream(), name="x")  # type: ignore[arg-type]
+
+
 async def test_c10_a_download_that_is_not_what_was_stored_leaves_no_file(
     served: Served, client: Client, tmp_path: Path
 ) -> None:

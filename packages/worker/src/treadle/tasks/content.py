@@ -74,11 +74,16 @@ def plain(source: Source) -> bytes | Path:
 
 @asynccontextmanager
 async def spooled(source: "AsyncIterable[bytes]") -> AsyncIterator[Path]:
-    """Give a file with all that the iterator yields, for its size must be known before it is sent."""
+    """Give a file with all that the iterator yields, for its size must be known before it is sent.
+
+    Raises `InvalidArguments` for what is no bytes.
+    """
     descriptor, name = tempfile.mkstemp(prefix="treadle-")
     try:
         with os.fdopen(descriptor, "wb") as file:
             async for piece in source:
+                if not isinstance(piece, bytes | bytearray | memoryview):
+                    raise InvalidArguments(f"the async iterator yielded {brief(piece)}, and what is uploaded is bytes")
                 await asyncio.to_thread(file.write, piece)
         yield Path(name)
     finally:
