@@ -42,6 +42,19 @@ def test_a_retry_that_is_waited_for_is_a_back_off() -> None:
     ]
 
 
+def test_what_was_out_of_retries_and_was_run_again_had_no_back_off() -> None:
+    """It was told as one, however long it had stood failed until somebody came."""
+    runs = [
+        {"task_id": "t", "run_id": number, "status": "failed", "reason": "error", "error": "ValueError: no",
+         "claimed_at": at(ago), "started_at": at(ago), "ended_at": at(ago - 1)}
+        for number, ago in enumerate((100, 90, 40, 30))
+    ]  # fmt: skip
+    told = rail(task(1, age=101, status="failed", completed_at=at(29), max_retries=1, retry_count=1), *runs)
+
+    between = [" ".join(line.split()[1:-1]) for line in told if "back-off" in line or "had failed" in line]
+    assert between == ["back-off 9.0s", "had failed 49s", "back-off 9.0s"]
+
+
 def test_what_went_on_between_two_runs_is_told_by_how_the_first_one_ended(
     server: MockServer, clock: FrozenClock
 ) -> None:

@@ -82,8 +82,12 @@ def _story(detail: TaskDetail, now: datetime, glyphs: Glyphs) -> Iterator[Moment
     runs = sorted(detail.runs, key=lambda run: run.run_id)
     steps = [event for event in detail.events if event.kind == "step"]
     before, last, received = task.created_at, None, list[Moment]()
+    retries = 0
     for run in runs:
-        yield _between(last, before, run.claimed_at)
+        retries += last is not None and last.reason in RETRIED
+        had_failed = retries > task.max_retries
+        retries = 0 if had_failed else retries
+        yield _between(last, before, run.claimed_at, had_failed=had_failed)
         yield from received
         kept = [event for event in steps if event.run_id == run.run_id]
         done = [event for event in kept if run.ended_at is None or event.at <= run.ended_at]
@@ -100,8 +104,11 @@ def _story(detail: TaskDetail, now: datetime, glyphs: Glyphs) -> Iterator[Moment
     yield Moment(now, glyphs.turn, "now", "faint")
 
 
-def _between(last: RunItem | None, before: datetime, claimed_at: datetime) -> Stretch:
-    """Tell the time without a run. How it was parted between back-off, pause and queue is known of the last only."""
+def _between(last: RunItem | None, before: datetime, claimed_at: datetime, *, had_failed: bool) -> Stretch:
+    """Tell the time without a run. How it was parted between back-off, pause and queue is known of the last only.
+
+    What `had_failed` was out of retries, and somebody had it run again.
+    """
     seconds = since(before, claimed_at) or 0.0
     if last is None:
         return Stretch("wait", "waited", seconds)
@@ -110,7 +117,7 @@ def _between(last: RunItem | None, before: datetime, claimed_at: datetime) -> St
     if last.status == Outcome.SUSPENDED:
         return Stretch("wait", "asleep", seconds)
     if last.reason in RETRIED:
-        return Stretch("back-off", "back-off", seconds)
+        return Stretch("wait", "had failed", seconds) if had_failed else Stretch("back-off", "back-off", seconds)
     return Stretch("wait", "requeued" if last.reason in REQUEUED else "waited", seconds)
 
 
