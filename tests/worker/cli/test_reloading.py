@@ -1,9 +1,11 @@
 """`treadle worker --reload`: real processes, whose code is changed while they serve it."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -154,30 +156,45 @@ async def test_a_signal_that_it_alone_gets_is_handed_on(site: Site, client: Clie
         assert process.wait(90) == 0
 
 
-async def test_a_key_that_all_get_leaves_the_worker_its_grace(site: Site, client: Client, tmp_path: Path) -> None:
-    """A second signal would end it, and hand back what runs."""
+@pytest.fixture
+def typed(site: Site) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The process as one begins it in a terminal, and what is typed there."""
+    keys, terminal = os.openpty()
     with ExitStack() as opened:
-        keys, terminal = os.openpty()
         opened.callback(os.close, keys)
         opened.callback(os.close, terminal)
-        begun = site.begun(
-            "--name",
-            "typed",
-            stdin=terminal,
-            start_new_session=True,
-            preexec_fn=partial(os.login_tty, os.dup(terminal)),
-        )
-        process = opened.enter_context(begun)
-        assert await ran(client) == "one"
-        running = await client.submit_raw("@global:tasks:changing_wait", {"path": str(tmp_path / "there")})
-        await until(running.status, lambda status: status == "running")
-        os.write(keys, b"\x03")
-        await until(partial(states, client), lambda found: found == {"typed": "draining"})
-        look_until(lambda: not watches(process))
-        (tmp_path / "there").touch()
-        assert process.wait(90) == 0
+        is_its_own = partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0)
+        begun = site.begun("--name", "typed", stdin=terminal, start_new_session=True, preexec_fn=is_its_own)
+        yield opened.enter_context(begun), keys
+
+
+async def test_a_key_that_all_get_leaves_the_worker_its_grace(
+    typed: tuple[subprocess.Popen[bytes], int], client: Client, tmp_path: Path
+) -> None:
+    """A second signal would end it, and hand back what runs."""
+    process, keys = typed
+    assert await ran(client) == "one"
+    running = await client.submit_raw("@global:tasks:changing_wait", {"path": str(tmp_path / "there")})
+    await until(running.status, lambda status: status == "running")
+    os.write(keys, b"\x03")
+    await until(partial(states, client), lambda found: found == {"typed": "draining"})
+    look_until(lambda: not watches(process))
+    (tmp_path / "there").touch()
+    assert process.wait(90) == 0
     assert await running.result(timeout=90) == "one"
     assert len(await running.runs()) == 1
+
+
+async def test_a_signal_that_is_no_key_ends_the_worker_when_it_comes_again(
+    typed: tuple[subprocess.Popen[bytes], int], client: Client
+) -> None:
+    process, _ = typed
+    assert await ran(client) == "one"
+    process.send_signal(signal.SIGINT)
+    look_until(lambda: not watches(process))
+    assert await states(client) == {"typed": "online"}
+    process.send_signal(signal.SIGINT)
+    assert process.wait(90) == 0
 
 
 def test_without_what_watches_files_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

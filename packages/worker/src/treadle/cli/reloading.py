@@ -84,9 +84,11 @@ class Reloader:
             _tell(f"The worker has ended with exit code {code}: another one starts when code changes")
 
     def _end(self, told: int, frame: FrameType | None) -> None:
+        # What a key or the end of a terminal has sent, the worker has got too: a second one would end its grace. Who
+        # sends it to this process alone sends it again.
+        has_terminal = sys.stdin is not None and sys.stdin.isatty()
+        is_everybodys = told != signal.SIGTERM and has_terminal and not self._is_over.is_set()
         self._is_over.set()
-        # What a key or the end of a terminal has sent, the worker has got too: a second one would end its grace.
-        is_everybodys = told != signal.SIGTERM and sys.stdin is not None and sys.stdin.isatty()
         if self._worker is not None and not is_everybodys:
             self._worker.terminate()
 
