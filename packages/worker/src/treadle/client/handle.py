@@ -161,17 +161,11 @@ class TaskHandle(Generic[R_co]):
         return await self._client.edit(self.id, if_version=if_version, **changes)
 
     async def _wait(self, timeout: float | timedelta | None) -> RawTask:  # noqa: ASYNC109
-        return await self._client.run(self._end(self._limit(timeout)))
+        return await self._client.run(self._end(limit_of(timeout)))
 
     def _following(self, timeout: float | timedelta | None) -> Following:
-        limit, client = self._limit(timeout), self._client
+        limit, client = limit_of(timeout), self._client
         return Following(client.opening, client.sealer, self.id, is_coming=self._is_coming, timeout=limit)
-
-    def _limit(self, timeout: float | timedelta | None) -> float | None:
-        limit = duration(timeout)
-        if timeout is not None and limit is None:
-            raise InvalidArguments(f"timeout={brief(timeout)} is a duration: a number of seconds, or a timedelta")
-        return None if limit == inf else limit
 
     async def _end(self, timeout: float | None) -> RawTask:  # noqa: ASYNC109
         if self._ending is None or _is_of_before(self._ending):
@@ -201,6 +195,14 @@ class TaskHandle(Generic[R_co]):
         if status == Status.CANCELLED:
             raise TaskCancelled(f"task {self.id} was cancelled{f': {error}' if error else ''}", item)
         raise TaskFailed(f"task {self.id} failed ({item.reason or 'error'}): {error or 'no error was given'}", item)
+
+
+def limit_of(timeout: float | timedelta | None) -> float | None:
+    """Return a time in seconds, None for ever. Raises `InvalidArguments` for what is none."""
+    limit = duration(timeout)
+    if timeout is not None and limit is None:
+        raise InvalidArguments(f"timeout={brief(timeout)} is a duration: a number of seconds, or a timedelta")
+    return None if limit == inf else limit
 
 
 def _is_of_before(ending: "asyncio.Future[RawTask]") -> bool:

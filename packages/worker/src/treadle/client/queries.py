@@ -2,11 +2,14 @@
 
 import builtins
 import os
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from treadle.client.completed import as_they_end
+from treadle.client.handle import TaskHandle
 from treadle.client.requests import Listing, Requester, job_path, path_part, path_parts, query_of, tasks_path
 from treadle.encryption.fields import opened_task, opened_texts
 from treadle.ids import task_id_of
@@ -21,6 +24,8 @@ from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import TaskItem
 from treadle.wire.workers import WorkerItem
 
+R = TypeVar("R")
+
 
 class Queries(Requester):
     """The reading half of `Client`. Every method raises `ConnectionFailed` and the server's `ProblemError`.
@@ -28,6 +33,21 @@ class Queries(Requester):
     Lists are awaited for one page, of 50 unless `limit` says otherwise, or gone through to their end by `async for`,
     in pages of `limit`.
     """
+
+    async def completed(
+        self,
+        handles: Iterable[TaskHandle[R]],
+        timeout: float | timedelta | None = None,  # noqa: ASYNC109 - as TaskHandle
+    ) -> AsyncGenerator[TaskHandle[R]]:
+        """Go through handles as their tasks end, however they end: `result` gives or raises what each came to.
+
+        Those that have ended already come first, in any order. Raises `WaitTimeout` when some have not ended within
+        `timeout`, seconds or a timedelta for all together (None: for ever), and otherwise as `TaskHandle.wait`.
+        """
+        given = [*handles]
+        async with aclosing(as_they_end(given, timeout)) as ended:
+            async for place in ended:
+                yield given[place]
 
     def list(
         self,

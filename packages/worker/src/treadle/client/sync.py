@@ -13,6 +13,7 @@ from treadle import system_threads
 from treadle.client.blocking import SyncPage, block
 from treadle.client.bound import Bound
 from treadle.client.client import Client
+from treadle.client.completed import as_they_end
 from treadle.client.handle import TaskHandle
 from treadle.client.open_clients import enter, leave
 from treadle.client.options import Options
@@ -278,6 +279,19 @@ class SyncClient:
     def expect(self, task_id: GivenId) -> SyncHandle[Any]:
         """Return a handle of a task that may be submitted later; as `Client.expect`."""
         return SyncHandle(self.client.expect(task_id))
+
+    def completed(
+        self, handles: Iterable[SyncHandle[R]], timeout: float | timedelta | None = None
+    ) -> Generator[SyncHandle[R]]:
+        """Go through handles as their tasks end, and block until the next one has; as `Client.completed`."""
+        given = [*handles]
+        ended = as_they_end([handle.handle for handle in given], timeout)
+
+        async def following() -> int | None:
+            return await anext(ended, None)
+
+        while (place := self.run(following())) is not None:
+            yield given[place]
 
     call = _of_client(Client.call)
     register = _of_client(Client.register)

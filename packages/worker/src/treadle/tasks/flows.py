@@ -1,12 +1,13 @@
 """A flow: tasks that take each other's results as arguments, put together before any of them is submitted."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 from treadle.client.blocking import block
 from treadle.client.bound import Bound
+from treadle.client.completed import as_they_end
 from treadle.client.current import current_client
 from treadle.client.handle import TaskHandle
 from treadle.client.items import common_room
@@ -168,19 +169,10 @@ class Flow:
         Those that have ended already come first, in any order. Raises as `TaskHandle.wait`, and
         `InvalidArguments` when one was not submitted.
         """
-        ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
-        waiting = {asyncio.ensure_future(self.handle(node).wait()): node for node in self._nodes}
-        try:
-            for task in waiting:
-                task.add_done_callback(ended.put_nowait)
-            for _ in range(len(waiting)):
-                task = await ended.get()
-                task.result()
-                yield waiting[task]
-        finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+        nodes = list(self._nodes)
+        async with aclosing(as_they_end([self.handle(node) for node in nodes])) as ended:
+            async for place in ended:
+                yield nodes[place]
 
     def completed_sync(self) -> Iterator[Any]:
         """Do as `completed`, and block."""

@@ -1,0 +1,44 @@
+"""Tasks in the order in which they end."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from treadle.client.handle import TaskHandle, limit_of
+from treadle.errors import WaitTimeout
+from treadle.wire.amounts import counted, in_seconds
+
+
+async def as_they_end(
+    handles: Sequence[TaskHandle[Any]],
+    timeout: float | timedelta | None = None,  # noqa: ASYNC109 - as TaskHandle
+) -> AsyncGenerator[int]:
+    """Give the places of handles as their tasks end, however they end; those that have ended come first, in any order.
+
+    Raises `WaitTimeout` when some have not within `timeout`, seconds or a timedelta for all together (None: for ever);
+    otherwise as `TaskHandle.wait`.
+    """
+    limit = limit_of(timeout)
+    loop = asyncio.get_running_loop()
+    until = None if limit is None else loop.time() + limit
+    ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
+    waiting = {asyncio.ensure_future(handle.wait()): place for place, handle in enumerate(handles)}
+    try:
+        for task in waiting:
+            task.add_done_callback(ended.put_nowait)
+        for number in range(len(waiting)):
+            try:
+                async with asyncio.timeout_at(until):
+                    task = await ended.get()
+            except TimeoutError:
+                raise WaitTimeout(
+                    f"{counted(len(waiting) - number, 'task')} of {len(waiting):,} had not ended after"
+                    f" {in_seconds(limit or 0)}; they are left as they are"
+                ) from None
+            task.result()
+            yield waiting[task]
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
