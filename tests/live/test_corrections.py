@@ -153,6 +153,10 @@ async def test_a_corrected_window_is_what_the_database_would_show(
         hung = {} if anchor is None else {anchor: draw.choice(mill.ids)}
         wanted = Window.model_validate({"order": order, "filter": meant, "limit": draw.choice([2, 4, 8, 30]), **hung})
         views.append((wanted, TasksView(wanted, totals)))
+    for number, task_id in enumerate(draw.sample(mill.ids, 6)):
+        alone = {"id": task_id} if number else {"id": task_id, "status": ["pending", "completed"]}
+        wanted = Window.model_validate({"filter": alone, "limit": draw.choice([1, 4])})
+        views.append((wanted, TasksView(wanted, totals)))
     fresh = {id(view): TasksView(wanted, totals) for wanted, view in views}
     for _, view in views:
         await looked_at(engine, view)
@@ -330,6 +334,32 @@ async def test_a_window_with_a_text_or_an_offset_is_read_anew(shop: Shop):
         view = TasksView(Window.model_validate(wanted), totals)
         assert (view.is_corrected, view.concerns(batch)) == (False, True)
     assert not TasksView(Window(), totals).concerns(batch)
+
+
+async def test_a_window_of_one_task_is_spared_what_becomes_of_others_but_for_its_place(shop: Shop):
+    """Of each thousand who follow a task every one looked through all that a drain changes, and counted it."""
+    await shop.register("other")
+    totals, changes = FilterTotals(shop.engine.hub), ChangeCollector()
+    shop.engine.hub.listen(changes.note)
+    first, second = await shop.submit(2)
+    view = TasksView(Window.model_validate({"filter": {"id": second.id}, "limit": 1}), totals)
+    assert (await looked_at(shop.engine, view)).total == 1
+    changes.take()
+
+    await shop.submit(job=OTHER)
+    assert (view.correct(changes.take()), view.again_in) == (None, None)
+    await shop.steer(first, "cancel")
+    assert view.correct(changes.take()) is None
+    assert view.again_in is not None, "it stands further ahead now"
+    await shop.steer(second, "pause")
+    rows = view.correct(changes.take())
+    assert rows is not None
+    assert [json.loads(row)["status"] for row in rows.by_key.values()] == ["paused"]
+    await looked_at(shop.engine, view)
+    view.again_in = None
+    await shop.submit()
+    assert (view.correct(changes.take()), view.again_in) == (None, None), "it stands in no line any more"
+    assert not totals._known
 
 
 async def test_windows_with_the_same_filter_are_counted_once_a_second_together(
