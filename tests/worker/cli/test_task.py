@@ -1,12 +1,17 @@
 """`treadle task`: names keep to their lines; and with `tasks`, `submit` and `edit` of an encrypted task (F7)."""
 
+import json
+import queue
+import threading
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.waiting import SECONDS
 from tests.worker.cli.conftest import Command, Shop
 from treadle import Client
+from treadle.cli import task as module
 from treadle.encryption import FernetCodec, Sealer, new_key
 from treadle_server.testing import Served
 
@@ -30,6 +35,51 @@ def test_a_newline_in_a_name_does_not_break_its_line(command: Command, shop: Sho
     assert f"\ndepends on first\\none: {task}" in waiting
     assert command.said("targets", "arm\nfree").startswith("target     arm\\nfree, in @global\n")
     assert command.said("send", task, "go\non") == f"{task} go\\non waits until the task's code receives it\n"
+
+
+@pytest.mark.parametrize(("end", "code"), [("completed", 0), ("failed", 1)])
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_followed_task_is_told_anew_with_each_change_until_its_end(
+    command: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch, end: str, code: int, is_json: bool
+) -> None:
+    first, task = shop.submit(), shop.submit(max_retries=0)
+    printed, begun = queue.Queue[str](), module._print_change
+
+    def print_and_tell(item: Any, *, is_json: bool) -> None:
+        begun(item, is_json=is_json)
+        printed.put(f"{item.status} {item.queue_position} {item.progress and item.progress['share']}")
+
+    def work() -> None:
+        wait_for("pending 2 None")
+        shop.start(first)
+        wait_for("pending 1 None")
+        shop.start(task)
+        wait_for("running None None")
+        shop.report(task, "progress", share=0.4, message="part\n2")
+        wait_for("running None 0.4")
+        shop.report(task, end, **({"error": "no"} if end == "failed" else {}))
+
+    def wait_for(said: str) -> None:
+        while printed.get(timeout=SECONDS) != said:
+            pass
+
+    monkeypatch.setattr(module, "_print_change", print_and_tell)
+    worker = threading.Thread(target=work)
+    worker.start()
+    done = command("task", task[:-1], "-f", *(["--json"] if is_json else []))
+    worker.join()
+
+    assert done.exit_code == code, done.output
+    lines = done.stdout.splitlines()
+    if is_json:
+        assert [json.loads(line)["id"] for line in lines] == [task] * len(lines)
+        assert json.loads(lines[-1])["status"] == end
+    else:
+        told = [line.partition(" ")[2] for line in lines]
+        assert told[0] == "pending, place 2"
+        assert "pending, place 1" in told
+        assert told[-2] == "running, 40% part\\n2"
+        assert told[-1] == {"completed": "completed", "failed": "failed (error)"}[end]
 
 
 def test_what_waits_for_a_message_without_an_end_is_not_due(command: Command, shop: Shop) -> None:

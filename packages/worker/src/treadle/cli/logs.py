@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from treadle.client.client import Client
     from treadle.wire.runs import LogItem
 
+PATIENCE = 60.0
+"""Seconds for which a server that was there may be gone while one follows."""
+
 PAUSE = 1.0
 """Seconds between two looks for more lines."""
 
@@ -35,7 +38,7 @@ def logs(task_id: str, *, lines: int, follow: bool, is_json: bool) -> None:
 
 
 async def _logs(given: str, lines: int, *, follow: bool, is_json: bool) -> None:
-    async with open_client() as client:
+    async with open_client(patience=PATIENCE if follow else 0.0) as client:
         task_id = await full_id(client, given)
         if follow:
             await _follow(client, task_id, lines, is_json=is_json)

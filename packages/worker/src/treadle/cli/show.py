@@ -68,11 +68,11 @@ def writing(to: Path) -> Iterator[None]:
         raise click.ClickException(f"{to} can't be written ({why}): look at its permissions and disk") from None
 
 
-def open_client(room: str | None = None) -> "Client":
-    """Return a client that gives up at once: someone waits at the terminal."""
+def open_client(room: str | None = None, *, patience: float = 0.0) -> "Client":
+    """Return a client that gives up at once, for someone waits at the terminal, or after so many seconds."""
     from treadle.client.client import Client
 
-    return Client(room=room, patience=0)
+    return Client(room=room, patience=patience)
 
 
 def ask(call: "Callable[[Client], Awaitable[T]]") -> T:

@@ -1,5 +1,6 @@
-"""`treadle task ID`: all about one task."""
+"""`treadle task ID`: all about one task, and what becomes of it."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -7,13 +8,27 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from treadle.cli.clock import server_time
-from treadle.cli.show import age, as_json, ask, because, brief, duration, print_json, say, say_line, spelt, told
+from treadle.cli.show import (
+    age,
+    as_json,
+    ask,
+    because,
+    brief,
+    duration,
+    open_client,
+    print_json,
+    say,
+    say_line,
+    spelt,
+    told,
+)
 from treadle.cli.standing import kept_by
 from treadle.cli.which import TASK_ID, full_id
 from treadle.wire.amounts import amount
 from treadle.wire.runs import LINES_AT_ONCE
 from treadle.wire.sealed import seal_of
-from treadle.wire.status import TERMINAL
+from treadle.wire.shown import clean_json
+from treadle.wire.status import TERMINAL, Status
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
@@ -21,6 +36,9 @@ if TYPE_CHECKING:
     from treadle.wire.steps import StepItem
     from treadle.wire.targets import TargetItem
     from treadle.wire.tasks import RunItem, TaskItem
+
+PATIENCE = 60.0
+"""Seconds for which a server that was there may be gone while one follows a task."""
 
 
 class _About(NamedTuple):
@@ -47,12 +65,17 @@ class _About(NamedTuple):
     show_default=True,
     help="Lines of its log at most.",
 )
+@click.option("-f", "--follow", is_flag=True,
+              help="Instead a line for each change until the task has ended; exit 1 unless it completed.")  # fmt: skip
 @as_json
-def task(task_id: str, *, is_long: bool, lines: int, is_json: bool) -> None:
+def task(task_id: str, *, is_long: bool, lines: int, follow: bool, is_json: bool) -> None:
     """Show a task: its state, what it waits for, its runs and their errors, its steps, and what its code logged last.
 
-    ID may be the beginning of one, when it is one task's alone.
+    ID may be the beginning of one, when it is one task's alone. With --follow and --json each line is a JSON object.
     """
+    if follow:
+        asyncio.run(_follow(task_id, is_json=is_json))
+        return
     about = ask(lambda client: _read(client, task_id, lines))
     if is_json:
         print_json(about._asdict())
@@ -68,6 +91,26 @@ def task(task_id: str, *, is_long: bool, lines: int, is_json: bool) -> None:
         say_line(f"step {step.run_id}", _step_line(step))
     for line in about.logs:
         say_line(f"log {line.run_id}", f"{line.at:%H:%M:%S} {line.level:<7} {told(line.message)}")
+
+
+async def _follow(given: str, *, is_json: bool) -> None:
+    async with open_client(patience=PATIENCE) as client:
+        handle = client.handle(await full_id(client, given))
+        item = await handle.get()
+        server_time.correct(client.opening().answered_at)
+        async for item in handle.follow():
+            _print_change(item, is_json=is_json)
+    if item.status is not Status.COMPLETED:
+        raise SystemExit(1)
+
+
+def _print_change(item: "TaskItem", *, is_json: bool) -> None:
+    if is_json:
+        click.echo(clean_json(item.model_dump_json()))
+        return
+    place = None if item.queue_position is None else f"place {item.queue_position:,}"
+    parts = [_status(item), place, spelt(_progress(item.progress))]
+    say(f"{server_time.now():%H:%M:%S} {', '.join(part for part in parts if part is not None)}")
 
 
 async def _read(client: "Client", given: str, lines: int) -> _About:
