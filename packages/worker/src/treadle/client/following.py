@@ -9,7 +9,7 @@ from treadle.client.results import RawTask
 from treadle.client.watches import Watched
 from treadle.clock import monotonic
 from treadle.encryption.sealer import Sealer
-from treadle.errors import Forbidden, SocketRefused, TaskNotFound, TooManyRequests, WaitTimeout
+from treadle.errors import SocketRefused, TaskNotFound, TooManyRequests, WaitTimeout
 from treadle.wire.amounts import in_seconds
 from treadle.wire.status import TERMINAL
 from treadle.wire.tasks import TaskItem
@@ -93,7 +93,7 @@ class Following:
             task = await self._watched.state()
         except SocketRefused:
             return None  # From now on all goes over plain HTTP.
-        except (Forbidden, TooManyRequests):
+        except TooManyRequests:
             self._must_look = True
             return None
         if task is None and not self._is_coming:

@@ -55,7 +55,7 @@ class Watches:
         self._numbers = count(1)
 
     async def begin(self, task_id: str) -> Watched:
-        """Watch a task, until `end`; raises `Forbidden`, `TooManyRequests`, `SocketRefused` and `ConnectionFailed`."""
+        """Watch a task, until `end`; raises `TooManyRequests`, `SocketRefused` and `ConnectionFailed`."""
         watched = Watched(f"task {next(self._numbers)}", task_id)
         self._watched[watched.sub] = watched
         try:
