@@ -42,7 +42,7 @@ from treadle.wire.runs import Level
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Leases
 from treadle.worker.middleware import Middleware, RaisedInProcess, chained
-from treadle.worker.ports import LoopPort, MiddlewarePort, ProcessPort, ThreadPort
+from treadle.worker.ports import LoopPort, MiddlewarePort, ProcessPort
 from treadle.worker.reports import Reporter
 from treadle.worker.room import Ended, Room
 from treadle.worker.steps import StepKeeper
@@ -256,7 +256,7 @@ class Caller:
         return ending, error
 
     async def _in_thread(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
-        context = self._context(held, self._port(ThreadPort, held), is_async=False)
+        context = self._context(held, self._port(LoopPort, held), is_async=False)
         first = (context,) if task.signature.wants_context else ()
         future = call_in_thread(lambda: task.function(*first, **arguments), f"treadle-{task.job.name}")
 

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from treadle.errors import ConnectionFailed, InvalidArguments, ProblemError, TreadleError
 from treadle.ids import RunKey
+from treadle.loops import has_loop
 from treadle.tasks.content import Content, Uploading
 from treadle.tasks.context import Done
 from treadle.wire.artifacts import ArtifactItem
@@ -16,11 +17,16 @@ from treadle.worker.lease import Held, Leases
 from treadle.worker.reports import Reporter
 from treadle.worker.steps import StepKeeper
 
+R = TypeVar("R")
+
 _NO_STEPS = "middleware has no steps: they belong to the task's code, which is called anew in each run"
 
 
 class LoopPort:
-    """A context's port for code in the worker's own loop."""
+    """A context's port for code in the worker's process: in its loop, or in a thread, from where the loop is told.
+
+    An async task has threads too, as by `asyncio.to_thread` and by its steps. What async code awaits blocks there.
+    """
 
     def __init__(
         self,
@@ -33,6 +39,7 @@ class LoopPort:
         upload: Callable[[Held, Content], Coroutine[Any, Any, ArtifactItem]],
         steps: StepKeeper,
     ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._reporter = reporter
         self._leases = leases
         self._saving = save
@@ -44,14 +51,17 @@ class LoopPort:
 
     def progress(self, share: float | None, message: str | None) -> None:
         """Send how far the run is, in a moment, and of several the last; as `Port.progress`."""
-        self._reporter.progress(self._key, share, message)
+        self._tell(self._reporter.progress, self._key, share, message)
 
     def log(self, message: str, level: Level) -> None:
         """Send a line in a moment, with those that come until then; as `Port.log`."""
-        self._reporter.line(self._key, message, level)
+        self._tell(self._reporter.line, self._key, message, level)
 
     def spend(self, total: float) -> None:
         """Note what has been used in all."""
+        self._tell(self._note_spent, total)
+
+    def _note_spent(self, total: float) -> None:
         self._note(total, self._held.spent[1])
 
     def _note(self, by_code: float, around_it: float) -> None:
@@ -66,34 +76,51 @@ class LoopPort:
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
         """Store a checkpoint."""
-        return self._saving(self._held, checkpoint)
+        return self._ask(self._saving(self._held, checkpoint))
 
     def upload(self, content: Content) -> Uploading:
         """Upload an artifact."""
-        return Uploading(self._uploading(self._held, content))
+        work = self._uploading(self._held, content)
+        return Uploading(work if self._is_here() else self._outcome(work))
 
     def credentials(self) -> Awaitable[str]:
         """Ask for a credential of the run."""
-        return self._credentials.of(self._held)
+        work = self._credentials.of(self._held)
+        return work if self._is_here() else self._outcome(work)
 
     def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
         """Read the steps that the task keeps."""
-        return self._steps.kept(self._held)
+        return self._ask(self._steps.kept(self._held))
 
     def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
         """Keep a step."""
-        return self._steps.keep(self._held, step)
+        return self._ask(self._steps.keep(self._held, step))
 
     def receive(self, step: dict[str, Any]) -> Awaitable[dict[str, Any] | None]:
         """Receive a message by a step."""
-        return self._steps.receive(self._held, step)
+        return self._ask(self._steps.receive(self._held, step))
+
+    def _is_here(self) -> bool:
+        return has_loop() and asyncio.get_running_loop() is self._loop
+
+    def _tell(self, tell: Callable[..., None], *what: Any) -> None:
+        if self._is_here():
+            # At once: the run's end, which may be told in a moment, comes after it.
+            tell(*what)
+        else:
+            self._loop.call_soon_threadsafe(tell, *what)
+
+    def _ask(self, work: Coroutine[Any, Any, R]) -> Awaitable[R]:
+        return work if self._is_here() else Done(self._outcome(work))
+
+    def _outcome(self, work: Coroutine[Any, Any, R]) -> R:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
 class MiddlewarePort(LoopPort):
     """The same for what stands around the code: each of the two tells what it has spent by itself."""
 
-    def spend(self, total: float) -> None:
-        """Note what has been used in all."""
+    def _note_spent(self, total: float) -> None:
         self._note(self._held.spent[0], total)
 
     def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
@@ -123,47 +150,3 @@ class ProcessPort(LoopPort):
             raise
         except (TreadleError, OSError) as error:
             raise ConnectionFailed(str(error)) from None
-
-
-class ThreadPort(LoopPort):
-    """The same for code in a thread: everything is handed to the loop, and saving blocks."""
-
-    def __init__(self, *given: Any, **more: Any) -> None:
-        super().__init__(*given, **more)
-        self._loop = asyncio.get_running_loop()
-
-    def progress(self, share: float | None, message: str | None) -> None:
-        """Send how far the run is, from its thread, which goes on at once; as `Port.progress`."""
-        self._loop.call_soon_threadsafe(super().progress, share, message)
-
-    def log(self, message: str, level: Level) -> None:
-        """Send a line from the run's thread, which goes on at once; as `Port.log`."""
-        self._loop.call_soon_threadsafe(super().log, message, level)
-
-    def spend(self, total: float) -> None:
-        """Note what has been used in all."""
-        self._loop.call_soon_threadsafe(super().spend, total)
-
-    def save(self, checkpoint: Any) -> Awaitable[None]:
-        """Store a checkpoint."""
-        return Done(asyncio.run_coroutine_threadsafe(self._saving(self._held, checkpoint), self._loop).result())
-
-    def upload(self, content: Content) -> Uploading:
-        """Upload an artifact."""
-        return Uploading(asyncio.run_coroutine_threadsafe(self._uploading(self._held, content), self._loop).result())
-
-    def credentials(self) -> Awaitable[str]:
-        """Ask for a credential of the run."""
-        return asyncio.run_coroutine_threadsafe(self._credentials.of(self._held), self._loop).result()
-
-    def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
-        """Read the steps that the task keeps."""
-        return Done(asyncio.run_coroutine_threadsafe(self._steps.kept(self._held), self._loop).result())
-
-    def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
-        """Keep a step."""
-        return Done(asyncio.run_coroutine_threadsafe(self._steps.keep(self._held, step), self._loop).result())
-
-    def receive(self, step: dict[str, Any]) -> Awaitable[dict[str, Any] | None]:
-        """Receive a message by a step."""
-        return Done(asyncio.run_coroutine_threadsafe(self._steps.receive(self._held, step), self._loop).result())
