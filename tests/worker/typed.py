@@ -3,8 +3,8 @@
 Checked by mypy and by pyright, never run. An ignore that nothing needs is an error too.
 """
 
-from collections.abc import Coroutine
-from typing import Any, assert_type
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar, assert_type
 
 from treadle import (
     CallNext,
@@ -26,7 +26,15 @@ from treadle.wire.pages import Page
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 NOW = Options(delay=0)
+
+
+def timed(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+    """Wrap an async function, as decorators are written that tell no more of what they return."""
+    return function
 
 
 @task
@@ -97,6 +105,27 @@ async def arguments_beside_options() -> None:
     wide.bind("a", scale="b", options=NOW)  # type: ignore[call-overload]
     wide.submit_sync("a", 3, 2.0, options=NOW)  # type: ignore[call-overload]
     await nothing.submit(1, options=NOW)  # type: ignore[call-overload]
+
+
+@task
+@timed
+async def wrapped(n: int) -> str:
+    return ""
+
+
+@task(timeout=5)
+@timed
+async def wrapped_with_context(ctx: Context, n: int) -> str:
+    return ""
+
+
+async def decorated(ctx: Context) -> None:
+    """A task of a wrapped async function has the result of that one, too."""
+    assert_type(await (await wrapped.submit(1)).result(), str)
+    assert_type(wrapped_with_context.submit_sync(1).result(), str)
+    assert_type(wrapped(1), Awaitable[str])
+    assert_type(await wrapped_with_context(ctx, 1), str)
+    wrapped_with_context.bind("x")  # type: ignore[call-overload]
 
 
 async def calls(ctx: Context) -> None:

@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from types import FrameType
 from typing import (
@@ -54,12 +54,20 @@ class Decorator(Protocol):
     ) -> TaskFunction[..., R, ..., Coroutine[Any, Any, R]]: ...
     @overload
     def __call__(self, function: Callable[Concatenate[_Whatever, P], R], /) -> TaskFunction[..., R, ..., R]: ...
+    def __call__(
+        self, function: Callable[Concatenate[_Whatever, P], Awaitable[R]], /
+    ) -> TaskFunction[..., R, ..., Awaitable[R]]: ...
+    @overload
     @overload
     def __call__(
         self, function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /
     ) -> "TaskFunction[P, R, Concatenate[Context, P], Coroutine[Any, Any, R]]": ...
     @overload
     def __call__(
+    def __call__(
+        self, function: "Callable[Concatenate[Context, P], Awaitable[R]]", /
+    ) -> "TaskFunction[P, R, Concatenate[Context, P], Awaitable[R]]": ...
+    @overload
         self, function: "Callable[Concatenate[Context, P], R]", /
     ) -> "TaskFunction[P, R, Concatenate[Context, P], R]": ...
     @overload
@@ -68,6 +76,8 @@ class Decorator(Protocol):
     ) -> TaskFunction[P, R, P, Coroutine[Any, Any, R]]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> TaskFunction[P, R, P, Awaitable[R]]: ...
+    @overload
 
 
 @overload
@@ -76,16 +86,24 @@ def task(
 ) -> TaskFunction[..., R, ..., Coroutine[Any, Any, R]]: ...
 @overload
 def task(function: Callable[Concatenate[_Whatever, P], R], /) -> TaskFunction[..., R, ..., R]: ...
+def task(function: Callable[Concatenate[_Whatever, P], Awaitable[R]], /) -> TaskFunction[..., R, ..., Awaitable[R]]: ...
+@overload
 @overload
 def task(
     function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /
 ) -> "TaskFunction[P, R, Concatenate[Context, P], Coroutine[Any, Any, R]]": ...
 @overload
 def task(function: "Callable[Concatenate[Context, P], R]", /) -> "TaskFunction[P, R, Concatenate[Context, P], R]": ...
+def task(
+    function: "Callable[Concatenate[Context, P], Awaitable[R]]", /
+) -> "TaskFunction[P, R, Concatenate[Context, P], Awaitable[R]]": ...
+@overload
 @overload
 def task(function: Callable[P, Coroutine[Any, Any, R]], /) -> TaskFunction[P, R, P, Coroutine[Any, Any, R]]: ...
 @overload
 def task(function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
+def task(function: Callable[P, Awaitable[R]], /) -> TaskFunction[P, R, P, Awaitable[R]]: ...
+@overload
 @overload
 def task(
     positional_name: str | None = None,
