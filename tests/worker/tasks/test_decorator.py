@@ -86,6 +86,8 @@ def test_a_name_may_come_first() -> None:
         ("@task(isolation='thread')\nasync def a(): ...", "async"),
         ("@task(isolation='async')\ndef a(): ...", "no async function"),
         ("@task(retries=3)\ndef a(): ...", "doesn't know retries"),
+        ("@task(autoretry_for=OSError)\ndef a(): ...", "doesn't know autoretry_for; it takes .*retry_on"),
+        ("@task(target='a', delay=3)\ndef a(): ...", r"doesn't know delay, target; .*Options\(delay=…, target=…\)"),
         ("@task(max_retries=-1)\ndef a(): ...", "max_retries"),
         ("@task(room='a:b')\ndef a(): ...", "':'"),
         ("@task(name=5)\ndef a(): ...", "name are texts, .*, not '@global', 'tasks' and 5"),

@@ -30,7 +30,7 @@ from treadle.tasks.verdicts import Exceptions, Verdicts
 from treadle.values import first_wrong
 from treadle.wire.limits import MOST_NAMED, LimitOfJob
 from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, JobName, parse_job_name
-from treadle.wire.options import OF_JOB, TaskDefaults
+from treadle.wire.options import OF_JOB, OPTIONS, TaskDefaults
 
 if TYPE_CHECKING:
     from treadle.tasks.context import Context
@@ -40,9 +40,10 @@ class _Whatever:
     """What only a function can be called with whose first parameter takes anything, and so a `Context` too."""
 
 
-# The overloads stand twice, for `@task` and for `@task(…)`: a type checker takes them from nowhere else. Of a function
-# that may be given anything first, as one without annotations, it can't tell that this is no context: nothing is said
-# of what its task takes, rather than that it takes one less.
+# The overloads stand twice, for `@task` and for `@task(…)`: a type checker takes them from nowhere else. Of an async
+# function that was wrapped it often knows no more than that what it returns is awaited. Of a function that may be given
+# anything first, as one without annotations, it can't tell that this is no context: nothing is said of what its task
+# takes, rather than that it takes one less.
 
 
 class Decorator(Protocol):
@@ -53,21 +54,21 @@ class Decorator(Protocol):
         self, function: Callable[Concatenate[_Whatever, P], Coroutine[Any, Any, R]], /
     ) -> TaskFunction[..., R, ..., Coroutine[Any, Any, R]]: ...
     @overload
-    def __call__(self, function: Callable[Concatenate[_Whatever, P], R], /) -> TaskFunction[..., R, ..., R]: ...
     def __call__(
         self, function: Callable[Concatenate[_Whatever, P], Awaitable[R]], /
     ) -> TaskFunction[..., R, ..., Awaitable[R]]: ...
     @overload
+    def __call__(self, function: Callable[Concatenate[_Whatever, P], R], /) -> TaskFunction[..., R, ..., R]: ...
     @overload
     def __call__(
         self, function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /
     ) -> "TaskFunction[P, R, Concatenate[Context, P], Coroutine[Any, Any, R]]": ...
     @overload
     def __call__(
-    def __call__(
         self, function: "Callable[Concatenate[Context, P], Awaitable[R]]", /
     ) -> "TaskFunction[P, R, Concatenate[Context, P], Awaitable[R]]": ...
     @overload
+    def __call__(
         self, function: "Callable[Concatenate[Context, P], R]", /
     ) -> "TaskFunction[P, R, Concatenate[Context, P], R]": ...
     @overload
@@ -75,9 +76,9 @@ class Decorator(Protocol):
         self, function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> TaskFunction[P, R, P, Coroutine[Any, Any, R]]: ...
     @overload
-    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
     def __call__(self, function: Callable[P, Awaitable[R]], /) -> TaskFunction[P, R, P, Awaitable[R]]: ...
     @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
 
 
 @overload
@@ -85,25 +86,25 @@ def task(
     function: Callable[Concatenate[_Whatever, P], Coroutine[Any, Any, R]], /
 ) -> TaskFunction[..., R, ..., Coroutine[Any, Any, R]]: ...
 @overload
-def task(function: Callable[Concatenate[_Whatever, P], R], /) -> TaskFunction[..., R, ..., R]: ...
 def task(function: Callable[Concatenate[_Whatever, P], Awaitable[R]], /) -> TaskFunction[..., R, ..., Awaitable[R]]: ...
 @overload
+def task(function: Callable[Concatenate[_Whatever, P], R], /) -> TaskFunction[..., R, ..., R]: ...
 @overload
 def task(
     function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /
 ) -> "TaskFunction[P, R, Concatenate[Context, P], Coroutine[Any, Any, R]]": ...
 @overload
-def task(function: "Callable[Concatenate[Context, P], R]", /) -> "TaskFunction[P, R, Concatenate[Context, P], R]": ...
 def task(
     function: "Callable[Concatenate[Context, P], Awaitable[R]]", /
 ) -> "TaskFunction[P, R, Concatenate[Context, P], Awaitable[R]]": ...
 @overload
+def task(function: "Callable[Concatenate[Context, P], R]", /) -> "TaskFunction[P, R, Concatenate[Context, P], R]": ...
 @overload
 def task(function: Callable[P, Coroutine[Any, Any, R]], /) -> TaskFunction[P, R, P, Coroutine[Any, Any, R]]: ...
 @overload
-def task(function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
 def task(function: Callable[P, Awaitable[R]], /) -> TaskFunction[P, R, P, Awaitable[R]]: ...
 @overload
+def task(function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
 @overload
 def task(
     positional_name: str | None = None,
@@ -263,16 +264,18 @@ def _list_of_limits() -> TypeAdapter[list[LimitOfJob]]:
 
 
 def _defaults(function: Callable[..., Any], defaults: Mapping[str, Any]) -> Options:
-    unknown = defaults.keys() - OF_JOB.keys()
-    if unknown:
-        known = ", ".join(sorted(OF_JOB))
+    where = f"@task of {function.__qualname__}"
+    if unknown := sorted(defaults.keys() - OF_JOB.keys()):
+        _, *own, _ = inspect.signature(task).parameters
+        hint = ", ".join(f"{name}=…" for name in unknown if name in OPTIONS)
         raise DefinitionError(
-            f"@task of {function.__qualname__} doesn't know {', '.join(sorted(unknown))}; it takes {known}"
+            f"{where} doesn't know {', '.join(unknown)}; it takes {', '.join(sorted((*own, *OF_JOB)))}"
+            + (f"; of one task alone it is said where it is submitted: Options({hint})" if hint else "")
         )
     try:
         return Options.model_validate(dict(defaults))
     except ValidationError as error:
-        raise DefinitionError(f"@task of {function.__qualname__}: {first_wrong(error)}") from None
+        raise DefinitionError(f"{where}: {first_wrong(error)}") from None
 
 
 def _locals(function: Callable[..., Any], frame: FrameType) -> Mapping[str, Any] | None:
