@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.worker import jobs
-from treadle import Client, Context, Options, SyncClient, task
+from treadle import Client, Context, Options, SyncClient, TaskFailed, task
 from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed, StaleRun, error_for, problem_named
 from treadle.tasks.context import Credential
@@ -98,6 +98,16 @@ async def test_g10_a_tasks_client_submits_what_its_scopes_allow_and_nothing_with
 
     assert error is not None
     assert "Forbidden" in error
+
+
+async def test_code_that_waits_for_what_it_submits_is_told_of_the_scope_that_this_takes(
+    client: Client, working: Any
+) -> None:
+    async with working(submits, jobs.small, concurrency=2):
+        blind = await client.submit(submits.bind(n=1), options=Options(scopes=["queue:create-task:@global/*"]))
+
+        with pytest.raises(TaskFailed, match="credential has to have the scope queue:read of its room"):
+            await blind.result(timeout=30)
 
 
 async def test_g10_a_child_process_does_not_inherit_the_workers_token(

@@ -10,7 +10,10 @@ from treadle.wire.fields import MOST_OF_REQUEST
 RawTask = dict[str, Any]
 """A TaskItem as it came, not yet validated: only few of its fields are looked at on the way."""
 
-_MISSING = "there is no task {}, or you may not see it; one that is still to come is waited for by client.expect(id)"
+_MISSING = (
+    "there is no task {}, or you may not see it, for which a run's credential has to have the scope queue:read of its"
+    " room; one that is still to come is waited for by client.expect(id)"
+)
 
 Ask = Callable[[list[str]], Awaitable[None]]
 
