@@ -22,6 +22,7 @@ from treadle import (
     task,
 )
 from treadle.client.bound import Bound
+from treadle.tasks.chains import Chain
 from treadle.wire.pages import Page
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
@@ -147,6 +148,11 @@ def count(order: str) -> int:
     return 0
 
 
+@task
+def half(n: int) -> int:
+    return n // 2
+
+
 async def steps(ctx: Context) -> None:
     assert_type(await ctx.step("charge", charge, "A-17"), str)
     assert_type(await ctx.step("charge", charge, "A-17", 3), str)
@@ -236,5 +242,8 @@ async def chains_and_groups() -> None:
     assert_type(Flow().add(line), str)
     assert_type(await chain(total.bind([]), name.with_options(NOW)).submit(), TaskHandle[str])
     assert_type(await chain(chain(total.bind([]), name), some_object).submit(), TaskHandle[str])
+    halves = (half, half.with_options(NOW), half)
+    assert_type(chain(half.bind(1), half, *halves, half, name), Chain[Any])
+    chain(half.bind(1), half, half, half, half, total)  # type: ignore[misc]
     chain(name.bind(1), name)  # type: ignore[misc]
     chain(both, name)  # type: ignore[misc]

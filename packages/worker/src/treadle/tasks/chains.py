@@ -119,6 +119,11 @@ def chain(first: "Bound[A] | Part[A]", second: Stage[A, B], third: Stage[B, C], 
 def chain(
     first: "Bound[A] | Part[A]", second: Stage[A, B], third: Stage[B, C], fourth: Stage[C, D], fifth: Stage[D, E], /
 ) -> Chain[E]: ...
+@overload
+def chain(
+    first: "Bound[A] | Part[A]", second: Stage[A, B], third: Stage[B, C], fourth: Stage[C, D], fifth: Stage[D, E],
+    sixth: Stage[E, Any], /, *then: Stage[Any, Any],
+) -> Chain[Any]: ...  # fmt: skip
 def chain(first: Any, /, *then: Any) -> Chain[Any]:
     """Return tasks of which each takes what the one before returned, as its first argument.
 
