@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -58,3 +59,19 @@ async def test_the_threads_of_an_async_task_say_and_ask_for_all_that_those_of_a_
     assert (ended.checkpoint, ended.usage) == ({"page": 7}, 2)
     assert [line.message for line in await client.logs(handle.id)] == ["begun"]
     assert [file.name for file in await handle.artifacts()] == ["plot.txt"]
+
+
+async def test_what_threads_say_and_spend_counts_though_their_async_task_ends_before_the_loop_goes_on(
+    client: Client, working: Any
+) -> None:
+    @task(max_retries=0)
+    async def blocking(ctx: Context) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(ctx.spend, 2).result()
+            pool.submit(ctx.log, "done").result()
+
+    async with working(blocking):
+        handle = await blocking.submit()
+
+        assert (await handle.wait(timeout=30)).usage == 2
+    assert [line.message for line in await client.logs(handle.id)] == ["done"]

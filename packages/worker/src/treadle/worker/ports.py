@@ -48,6 +48,7 @@ class LoopPort:
         self._held = held
         self._key: RunKey = held.key
         self._steps = steps
+        self._is_told_from_threads = False
 
     def progress(self, share: float | None, message: str | None) -> None:
         """Send how far the run is, in a moment, and of several the last; as `Port.progress`."""
@@ -58,10 +59,7 @@ class LoopPort:
         self._tell(self._reporter.line, self._key, message, level)
 
     def spend(self, total: float) -> None:
-        """Note what has been used in all."""
-        self._tell(self._note_spent, total)
-
-    def _note_spent(self, total: float) -> None:
+        """Note what has been used in all, at once from any thread: the run may end before the loop goes on."""
         self._note(total, self._held.spent[1])
 
     def _note(self, by_code: float, around_it: float) -> None:
@@ -72,7 +70,7 @@ class LoopPort:
         # The claim says what the task's earlier runs have used.
         if budget is not None and (claim.get("usage") or 0.0) + used > budget:
             # The server stops the run; the next regular heartbeat would tell it up to 2 s later.
-            self._leases.beat_now()
+            self._tell(self._leases.beat_now)
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
         """Store a checkpoint."""
@@ -108,7 +106,13 @@ class LoopPort:
             # At once: the run's end, which may be told in a moment, comes after it.
             tell(*what)
         else:
+            self._is_told_from_threads = True
             self._loop.call_soon_threadsafe(tell, *what)
+
+    async def heard(self) -> None:
+        """Wait for what threads have told: their code may have ended before the loop went on."""
+        if self._is_told_from_threads:
+            await asyncio.sleep(0)
 
     def _ask(self, work: Coroutine[Any, Any, R]) -> Awaitable[R]:
         return work if self._is_here() else Done(self._outcome(work))
@@ -120,7 +124,8 @@ class LoopPort:
 class MiddlewarePort(LoopPort):
     """The same for what stands around the code: each of the two tells what it has spent by itself."""
 
-    def _note_spent(self, total: float) -> None:
+    def spend(self, total: float) -> None:
+        """Note what has been used in all."""
         self._note(self._held.spent[0], total)
 
     def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
