@@ -3,6 +3,7 @@
 Checked by mypy and by pyright, never run. An ignore that nothing needs is an error too.
 """
 
+from asyncio import TaskGroup
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar, assert_type
 
@@ -156,6 +157,8 @@ def half(n: int) -> int:
 async def steps(ctx: Context) -> None:
     assert_type(await ctx.step("charge", charge, "A-17"), str)
     assert_type(await ctx.step("charge", charge, "A-17", 3), str)
+    async with TaskGroup() as together:
+        assert_type(await together.create_task(ctx.step("charge", charge, "A-17")), str)
     number: int = await ctx.step("count", count, "A-17")
     await ctx.step("charge", charge, number)  # type: ignore[arg-type]
     await ctx.step("count", count, number)  # type: ignore[arg-type]

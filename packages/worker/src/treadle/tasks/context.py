@@ -1,6 +1,6 @@
 """What a task's code sees of its run: `Context`, the first parameter of the functions that want one."""
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from datetime import timedelta
 from threading import Event, Lock
 from typing import (
@@ -159,7 +159,7 @@ class Context:
         *args: *Ts,
         retries: int = 0,
         timeout: float | timedelta | None = None,
-    ) -> Awaitable[R]: ...
+    ) -> Coroutine[Any, Any, R]: ...
     @overload
     def step(
         self,
