@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 
-from treadle import Context, Intermittent, MalformedPayload, Pause, ResourceUnavailable, Retry, SyncClient, task
+from tests.worker.jobs import double
+from treadle import (
+    Client,
+    Context,
+    Intermittent,
+    MalformedPayload,
+    Pause,
+    ResourceUnavailable,
+    Retry,
+    SyncClient,
+    TaskFailed,
+    task,
+)
 from treadle.errors import BadValue, InvalidStep, StepMismatch, error_for, problem_named
 from treadle.tasks import endings
 from treadle.tasks.verdicts import Verdicts
@@ -141,6 +153,20 @@ def test_what_code_gives_to_another_task_says_nothing_of_its_own_payload(
 
     assert (ended.id, ended.status, ended.reason) == (handle.id, "failed", "internal-error")
     assert "needs_a_number can't be called so: n: Input should be a valid integer" in ended.error
+
+
+async def test_a_call_that_would_block_its_own_loop_is_not_tried_again(client: Client, working: Any) -> None:
+    @task
+    async def blocks() -> int:
+        return double.submit_sync(1).result()
+
+    async with working(blocks, double):
+        handle = await blocks.submit()
+
+        with pytest.raises(TaskFailed, match="would wait for itself"):
+            await handle.result(timeout=30)
+    assert (await handle.get()).reason == "internal-error"
+    assert len(await handle.runs()) == 1
 
 
 def test_beside_another_error_only_what_is_never_tried_again_counts() -> None:

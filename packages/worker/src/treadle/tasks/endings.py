@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from treadle.errors import BadValue, DefinitionError, InvalidArguments, StepMismatch
+from treadle.errors import BadValue, DefinitionError, InvalidArguments, StepMismatch, WouldBlock
 from treadle.tasks.outcomes import (
     Intermittent,
     Interrupted,
@@ -28,6 +28,7 @@ _FINAL = (
     MalformedPayload,
     ResourceUnavailable,
     StepMismatch,
+    WouldBlock,
 )
 """What no further try mends."""
 
@@ -73,7 +74,7 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
             return ending if decisive.after is None else ending | {"retry_after": decisive.after}
         case Pause():
             return _paused(message, decisive.checkpoint)
-        case BadValue() | DefinitionError() | InvalidArguments() | StepMismatch():
+        case BadValue() | DefinitionError() | InvalidArguments() | StepMismatch() | WouldBlock():
             # The task's own arguments were read before its code began: these are what the code gave to something else.
             return _exception(Reason.INTERNAL_ERROR, decisive, error)
         case MalformedPayload():
