@@ -1,11 +1,13 @@
 """Leases are counted from before they were renewed, and told apart by why their runs are stopped."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from tests.waiting import turns, until
+from treadle import Client, task
 from treadle.clock import monotonic
 from treadle.worker import lease
 from treadle.worker.lease import Leases, abort_margin, stop_margin
@@ -85,3 +87,28 @@ async def test_a_worker_that_is_not_open_sends_no_heartbeat_and_says_nothing_of_
     assert beats[0]
     assert caplog.records == []
     beating.cancel()
+
+
+async def test_code_that_goes_on_though_it_was_told_to_stop_is_told_of(
+    client: Client, working: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps a place of its worker, by which others wait, and nothing said so."""
+    monkeypatch.setattr(lease, "LATE", 0.05)
+    began, released = asyncio.Event(), asyncio.Event()
+
+    @task(max_retries=0)
+    async def stubborn() -> None:
+        began.set()
+        while not released.is_set():
+            with suppress(asyncio.CancelledError):
+                await released.wait()
+
+    async with working(stubborn):
+        handle = await stubborn.submit()
+        await began.wait()
+        await handle.cancel()
+
+        try:
+            await until(lambda: f"task {handle.id}, run 0, of {stubborn.full_name} was told to stop" in caplog.text)
+        finally:
+            released.set()

@@ -30,6 +30,10 @@ LOOKS = 1.0
 """Seconds between two looks of the watchdog at most: what ends later than that it finds by itself."""
 
 
+LATE = 10.0
+"""Seconds after which code that was told to stop, and goes on, is told of."""
+
+
 RETURNS = 2
 """Runs of a task without any cost after which its start is told, and kept, before its code begins."""
 
@@ -268,6 +272,16 @@ class Leases:
         held.stop = why
         if held.stop_code is not None:
             held.stop_code()
+            asyncio.get_running_loop().call_later(LATE, _tell_of_late, held)
+
+
+def _tell_of_late(held: Held) -> None:
+    if held.code_runs:
+        log.warning(
+            "task %s, run %s, of %s was told to stop %s ago (%s), and its code goes on: it keeps its place in this"
+            " worker until it ends, so let it raise CancelledError, or look at ctx.cancelled",
+            *held.key, held.claim["job_name"], in_seconds(LATE), held.stop,
+        )  # fmt: skip
 
 
 def _worker_in(answer: dict[str, Any]) -> dict[str, Any]:
