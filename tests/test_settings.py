@@ -180,7 +180,17 @@ def test_artifacts_that_have_no_place(tmp_path: Path) -> None:
     assert "TREADLE_ARTIFACTS" in told
 
 
-@pytest.mark.parametrize("url", ["queue.example", "https://queue.example/?x=1", "https://queue.example#x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "queue.example",
+        "https://queue.example/?x=1",
+        "https://queue.example#x",
+        "http://",
+        "http://h:99999",
+        "http://h:x",
+    ],
+)
 def test_a_public_url_below_which_nothing_can_stand(tmp_path: Path, url: str) -> None:
     told = refused(tmp_path, "server", "--port", "0", TREADLE_PUBLIC_URL=url)
 
@@ -275,11 +285,22 @@ def test_a_port_that_is_the_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("TREADLE_ARTIFACTS", "ftp://x", "TREADLE_ARTIFACTS: 'ftp://x' names no store"),
         ("TREADLE_ARTIFACTS", "file:///a%00b", "'file:///a\\x00b' has a NUL in it, and nothing is called so"),
         ("TREADLE_AUTH", "nobody", "TREADLE_AUTH"),
+        ("TREADLE_ALLOWED_CATEGORIES", "tasks,a:b", "TREADLE_ALLOWED_CATEGORIES: 'a:b' is no category"),
+        ("TREADLE_ALLOWED_CATEGORIES", "a/b", "'a/b' is no category"),
+        ("TREADLE_ALLOWED_ORIGINS", "queue.example", "TREADLE_ALLOWED_ORIGINS: 'queue.example' is no origin of pages"),
+        ("TREADLE_ALLOWED_ORIGINS", "https://a.example, *", "'*' is no origin of pages: write https://host"),
+        ("TREADLE_ALLOWED_ORIGINS", "https://a.example/page", "'https://a.example/page' is no origin"),
         ("TREADLE_DATABASE_DIRECT_URL", "postgresql://h/x", "database_direct_url is given without database_url: name"),
     ],
 )
 def test_a_value_of_the_server_that_can_not_be(tmp_path: Path, variable: str, value: str, word: str) -> None:
     assert word in refused(tmp_path, "server", **{variable: value})
+
+
+def test_an_origin_is_compared_as_browsers_write_it() -> None:
+    settings = Settings(allowed_origins=("HTTPS://Queue.Example/", "null"))
+
+    assert settings.allowed_origins == ("https://queue.example", "null")
 
 
 def test_no_duration_reaches_beyond_the_dates_there_are() -> None:

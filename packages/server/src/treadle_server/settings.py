@@ -1,5 +1,6 @@
 """The server's settings: one class, read from the environment (`TREADLE_*`)."""
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from ipaddress import ip_network
@@ -35,6 +36,12 @@ def sqlite_url(path: Path | str) -> str:
     """Return the URL of SQLite's file at a path, in which `?` and `%` have a meaning of their own."""
     return f"sqlite:///{str(path).replace('%', '%25').replace('?', '%3F')}"
 
+
+_CATEGORY = re.compile(r"[^:/\x00-\x1f\x7f]+")
+"""A category as a job's full name, which is split at colons and stands in a path, can have it."""
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/@*]+")
+"""A scheme, a host, and perhaps a port."""
 
 LONGEST = 36_500 * DAY
 """A hundred years: not far behind it no date can be told any more."""
@@ -224,7 +231,7 @@ class Settings(BaseSettings):
     @field_validator("public_url")
     @classmethod
     def _check_public_url(cls, value: str) -> str:
-        if value and not (value.startswith(("http://", "https://")) and not {"?", "#", " "} & set(value)):
+        if value and not (value.startswith(("http://", "https://")) and _names_a_host(value)):
             raise ValueError(f"{value!r} is no address; write http://host:port or https://host/path")
         return value.rstrip("/")
 
@@ -236,6 +243,26 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("allowed_categories")
+    @classmethod
+    def _check_categories(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for category in value:
+            if not _CATEGORY.fullmatch(category):
+                raise ValueError(
+                    f"{category!r} is no category: in a job's name none has ':', '/' or control characters"
+                )
+        return value
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _check_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        # A browser sends it in lower case and without a slash behind it, and it is compared as it is sent.
+        origins = tuple(origin.lower().rstrip("/") for origin in value)
+        for origin in origins:
+            if origin != "null" and not (_ORIGIN.fullmatch(origin) and _names_a_host(origin)):
+                raise ValueError(f"{origin!r} is no origin of pages: write https://host or https://host:port")
+        return origins
 
     @field_validator("webhook_allowed_networks", "trusted_proxies")
     @classmethod
@@ -287,6 +314,15 @@ class Settings(BaseSettings):
     def token_file(self) -> Path:
         """Return where the superuser's token is written at the first start."""
         return self.data_dir / "token"
+
+
+def _names_a_host(url: str) -> bool:
+    """Whether a URL names a host, a port that there can be, and nothing behind a path."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0 and not {"?", "#", " "} & set(url)
+    except ValueError:  # a port that is no number, or a bracket without its other
+        return False
 
 
 def problems_in(error: ValidationError, options: Mapping[str, str] | None = None) -> str:
