@@ -19,6 +19,10 @@ from treadle.wire.tasks import TaskItem
 from treadle.wire.transitions import LEADS_TO, Action
 from treadle.wire.workers import WorkerItem
 
+_RUNS_AGAIN = frozenset[Action]({"resume", "rerun"})
+"""Verbs that do more when they are done twice: their task may have run, and ended, before it is seen that an answer was
+lost."""
+
 
 class Steering(Requester):
     """The part of `Client` that changes tasks. Every method raises `ConnectionFailed` and a `ProblemError`."""
@@ -154,9 +158,15 @@ class Steering(Requester):
     async def _act(self, task_id: GivenId, action: Action, **fields: Any) -> TaskItem:
         given = {name: value for name, value in fields.items() if value is not None}
         body = {"id": task_id_of(task_id), "action": action, **given}
+        # Read before, for a version that is sent would have a rerun undo a cancel.
+        before = await self.get(task_id) if action in _RUNS_AGAIN and "if_version" not in given else None
         try:
             return task_of(self.sealer, await self.call("action", body, resend=False))
         except ConnectionLost:
+            if before is not None and (item := await self.get(task_id)).version != before.version:
+                if item.status in LEADS_TO[action] or item.run_id != before.run_id:
+                    return item
+                raise
             return await self._act_again(task_id, action, body)
 
     async def _act_again(self, task_id: GivenId, action: Action, body: dict[str, Any]) -> TaskItem:
