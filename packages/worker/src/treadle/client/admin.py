@@ -71,7 +71,7 @@ class Admin(Requester):
 
     async def delete_webhook(self, name: str, *, room: str = "@global") -> None:
         """Delete a webhook with all that it was still to be told; raises `WebhookNotFound`."""
-        await self.request("DELETE", _path(room, name))
+        await self.request("DELETE", _path(room, name), resend=False)
 
     def deliveries(
         self,
