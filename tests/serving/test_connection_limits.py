@@ -121,6 +121,29 @@ async def test_those_with_a_token_stay_and_only_strangers_make_place(served: Ser
         one.writer.close()
 
 
+async def test_an_upload_by_a_signed_url_makes_place_for_no_stranger(served: Served):
+    async with httpx.AsyncClient(base_url=f"{served.url}/v1", headers=served.headers) as client:
+        worker = (await client.post("/workers")).json()["id"]
+        job = {"category": "tasks", "name": "render", "schema": {}, "worker_id": worker}
+        name = (await client.put("/rooms/lab/jobs", json=job)).json()["full_name"]
+        await client.post(f"/rooms/lab/tasks/{name}")
+        task = (await client.post("/tasks/claim", json={"worker_id": worker})).json()["task"]["id"]
+        wanted = {"name": "a.txt", "content_type": "text/plain", "content_length": 10}
+        url = httpx.URL((await client.post(f"/tasks/{task}/runs/0/artifacts", json=wanted)).json()["put_url"])
+    raw = await Raw.open(served)
+    head = f"PUT {url.raw_path.decode()} HTTP/1.1", "Host: treadle", "Content-Type: text/plain", "Content-Length: 10"
+    raw.writer.write("\r\n".join([*head, "Connection: close", "", "hello"]).encode())
+    await until(lambda: served.app.state.ctx.artifacts.objects._coming)
+    silent = [await Raw.open(served) for _ in range(60)]
+    await well(served)
+
+    raw.writer.write(b"hello")
+
+    assert (await raw.rest()).startswith(b"HTTP/1.1 201 ")
+    for one in silent:
+        one.writer.close()
+
+
 async def test_where_all_have_a_token_the_next_is_told_to_come_again(tmp_path: Path):
     async with serve(None, data_dir=tmp_path / "data", max_connections_per_address=2) as served:
         async with connected(served), connected(served), httpx.AsyncClient(base_url=served.url) as client:

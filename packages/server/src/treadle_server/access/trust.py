@@ -8,7 +8,7 @@ SCOPE_KEY = "treadle.connection"
 
 
 def trust(scope: MutableMapping[str, Any]) -> None:
-    """Say that the scope's connection has shown a token that is accepted."""
+    """Say that the scope's connection has shown a token, or a signed URL, that is accepted."""
     if (connection := scope.get(SCOPE_KEY)) is not None:
         connection.trust()
 
