@@ -113,6 +113,30 @@ def test_a_postgresql_that_has_no_such_database(tmp_path: Path, postgres_url: st
     assert '"there_is_none" does not exist' in refused(tmp_path, "migrate", "--database-url", url)
 
 
+@pytest.mark.postgres
+def test_a_direct_address_that_leads_to_another_database(
+    tmp_path: Path, postgres_url: str, postgres_database: str
+) -> None:
+    """There another Treadle may lead, and nobody would here; or each of two servers here."""
+    told = refused(
+        tmp_path,
+        *("server", "--port", "0"),
+        TREADLE_DATABASE_URL=postgres_database,
+        TREADLE_DATABASE_DIRECT_URL=postgres_url,
+    )
+
+    assert "TREADLE_DATABASE_DIRECT_URL leads to another database than TREADLE_DATABASE_URL" in told
+
+
+@pytest.mark.parametrize("of_pool", ["sqlite:///x.db", "postgresql://h/x"])
+def test_a_direct_address_of_what_has_no_pools(tmp_path: Path, of_pool: str) -> None:
+    told = refused(
+        tmp_path, "server", TREADLE_DATABASE_URL=of_pool, TREADLE_DATABASE_DIRECT_URL="sqlite+aiosqlite:///y.db"
+    )
+
+    assert "lead to one PostgreSQL, and one of them is SQLite's" in told
+
+
 def test_postgresql_without_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(urls, "find_spec", lambda _: None)
 

@@ -120,6 +120,8 @@ class _Parts:
             await self.leader.check()
         stack.push_async_callback(self.store.close)
         await self.store.open()
+        if self.leader is not None and self.settings.database_direct_url:
+            await self.leader.check_place(self.store)
         await self.ctx.access.prepare()
         await self.ctx.artifacts.prepare(self.store)
         stack.push_async_callback(self.ctx.artifacts.objects.close)

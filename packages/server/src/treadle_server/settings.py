@@ -281,6 +281,10 @@ class Settings(BaseSettings):
         if self.database_direct_url and not self.database_url:
             # It would be the file in the data directory.
             raise ValueError("database_direct_url is given without database_url: name the pool there that leads to it")
+        if self.database_direct_url and "sqlite" in {
+            url.partition(":")[0].partition("+")[0] for url in (self.database_url, self.database_direct_url)
+        }:
+            raise ValueError("database_direct_url and database_url lead to one PostgreSQL, and one of them is SQLite's")
         if not self.database_url:
             self.database_url = sqlite_url(self.data_dir / "treadle.db")
         if self.tls_key is not None and self.tls_cert is None:

@@ -6,10 +6,15 @@ within six seconds when its machine is gone or it stands still; the others ask f
 
 import asyncio
 import logging
+from secrets import randbits
 
+from sqlalchemy import func, select
+
+from treadle_server.errors import SettingUnusable
 from treadle_server.services.base import Service
 from treadle_server.store.migrations import HEAD
 from treadle_server.store.postgres.dedicated import Connect, DedicatedConnection
+from treadle_server.store.store import SqlStore
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +52,22 @@ class Leader(Service):
     async def check(self) -> None:
         """Connect already. Raises `StoreUnavailable`, and `ValidationFailed` when a pool stands between."""
         await self._connection.open()
+
+    async def check_place(self, store: SqlStore) -> None:
+        """See that it leads where the store is: there a lock of the one keeps the other out.
+
+        Elsewhere the lock may be another Treadle's, and then nobody leads here, or be free for each of the servers
+        here. Raises `SettingUnusable`, and `StoreUnavailable`.
+        """
+        key = randbits(62)
+        async with store.write() as tx, self._connection.lent() as connection:
+            await tx.connection.execute(select(func.pg_advisory_xact_lock(key)))
+            is_elsewhere = await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", key)
+        if is_elsewhere:
+            raise SettingUnusable(
+                "TREADLE_DATABASE_DIRECT_URL leads to another database than TREADLE_DATABASE_URL: name there, past the"
+                " pool, the one to which that leads"
+            )
 
     async def turn(self) -> float:
         """Ask for the lock, or whether it is still held. Raises `StoreUnavailable`."""
