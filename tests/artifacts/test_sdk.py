@@ -275,6 +275,32 @@ async def test_c10_an_upload_that_breaks_off_after_a_long_while_is_made_again(se
     await uploader.close()
 
 
+class Crowded(httpx.AsyncHTTPTransport):
+    """A way on which the first upload finds no place, and is told so as `serving.refuses` does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "PUT" and not self.refused:
+            self.refused += 1
+            problem = {"type": "about:blank", "title": "Service Unavailable", "status": 503, "detail": "too many"}
+            return httpx.Response(503, json=problem, request=request)
+        return await super().handle_async_request(request)
+
+
+async def test_c10_an_upload_for_which_there_is_no_connection_left_is_made_again(served: Served) -> None:
+    """The bytes go without a token on a connection of their own: that there was none failed the code that uploaded."""
+    key, way = (await _run(served), 0), Crowded()
+    uploader = Uploader((served.url,), served.token, mounts={"all://": way})
+
+    item = await uploader.upload(key, Content(b"hello", "data", "text/plain"))
+
+    assert (item.size, way.refused) == (5, 1)
+    await uploader.close()
+
+
 async def test_c10_an_upload_that_fails_on_the_way_is_made_again(
     served: Served, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

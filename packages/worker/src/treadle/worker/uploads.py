@@ -176,11 +176,15 @@ async def _send(
 
 def _refusal(answer: "httpx.Response") -> Exception:
     try:
-        return error_for(Problem.model_validate_json(answer.content))
+        problem = Problem.model_validate_json(answer.content)
     except ValueError:
-        where = f"{answer.request.method} {answer.url.netloc.decode()}"
-    if answer.status_code >= 500 or answer.status_code == 429:
+        problem = None
+    where = f"{answer.request.method} {answer.url.netloc.decode()}"
+    # A problem that is not ours is a proxy's, or of a server that has no place for one more connection.
+    if not (problem and problem.is_ours) and (answer.status_code >= 500 or answer.status_code in {408, 429}):
         return ConnectionFailed(f"{where} answers {answer.status_code}")
+    if problem is not None:
+        return error_for(problem)
     return ProtocolMismatch(f"{where} answers {answer.status_code}: {answer.text[:300]}")
 
 
