@@ -30,6 +30,21 @@ async def test_c10_what_is_put_is_listed_and_fetched_as_it_was(either: Studio) -
     assert len(either.files) == 1
 
 
+async def test_c10_a_digest_that_is_announced_later_holds_as_one_that_was_announced_at_first(either: Studio) -> None:
+    """What was announced before without one was taken with any bytes, of whoever had the URL."""
+    task = await either.started()
+    first = await either.announced(task)
+    again = await either.announced(task, sha256=sha256(b"hello").hexdigest())
+
+    others = [await either.put(upload, b"world") for upload in (first, again)]
+    stored = await either.put(first)
+
+    assert [(answer.status_code, problem(answer)) for answer in others] == [(422, "validation-error")] * 2
+    assert again["sha256"] == sha256(b"hello").hexdigest()
+    assert stored.status_code == 201
+    assert (await either.fetch(task)).content == b"hello"
+
+
 async def test_c10_after_completed_and_failed_nothing_more_is_taken(either: Studio) -> None:
     for kind in ("completed", "failed"):
         task = await either.started()

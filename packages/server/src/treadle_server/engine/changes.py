@@ -63,7 +63,7 @@ class Changes:
     idle_buckets: set[BucketId] = field(default_factory=set)
     """Buckets whose rows go, if they are full."""
     new_artifacts: list[Artifact] = field(default_factory=list)
-    stored_artifacts: list[Artifact] = field(default_factory=list)
+    changed_artifacts: list[Artifact] = field(default_factory=list)
     gone_artifacts: set[str] = field(default_factory=set)
     prunings: list[Pruning] = field(default_factory=list)
     restamped: list[tuple[Sequence[int], timedelta]] = field(default_factory=list)

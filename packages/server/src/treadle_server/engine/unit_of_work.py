@@ -337,10 +337,10 @@ class UnitOfWork:
         self.changes.new_artifacts.append(artifact)
         self.artifacts[artifact.key] = artifact
 
-    def store_artifact(self, artifact: Artifact) -> None:
-        """Write an artifact whose object is complete."""
-        if artifact not in self.changes.new_artifacts:
-            self.changes.stored_artifacts.append(artifact)
+    def write_artifact(self, artifact: Artifact) -> None:
+        """Write an artifact whose object is complete, or whose digest was announced later than the rest."""
+        if artifact not in self.changes.new_artifacts and artifact not in self.changes.changed_artifacts:
+            self.changes.changed_artifacts.append(artifact)
 
     def remove_artifact(self, artifact: Artifact) -> None:
         """Delete an artifact's row."""

@@ -74,7 +74,7 @@ async def write(work: UnitOfWork) -> None:
     # Their objects are the caller's to remove, after the commit.
     await delete_objects(tx, Artifact, work.changes.gone_artifacts)
     await insert_objects(tx, work.changes.new_artifacts)
-    await update_objects(tx, work.changes.stored_artifacts)
+    await update_objects(tx, work.changes.changed_artifacts)
     for pruning in work.changes.prunings:
         await pruning.carry_out(tx)
         work.batch.pruned |= {task.id: task.job_name for task in pruning.removed}

@@ -67,6 +67,9 @@ class AnnounceArtifact(OneRow):
                 f"run {kept.run_id} {has} an artifact {kept.name!r} of {kept.size} bytes, {kept.content_type}, already:"
                 " repeat that, or take another name"
             )
+        if kept.sha256 is None and self.wanted.sha256 is not None:
+            kept.sha256 = self.wanted.sha256
+            work.write_artifact(kept)
         return kept
 
     def _check_user(self, work: UnitOfWork, task: Task, run: Run | None) -> None:
@@ -108,7 +111,7 @@ class StoreArtifact(OneRow):
         run = work.resolved.get((task.seq, kept.run_id))
         check_uploadable(task, run, kept.run_id, work.now)
         kept.state, kept.location, kept.sha256, kept.created_at = "stored", self.location, self.sha256, work.now
-        work.store_artifact(kept)
+        work.write_artifact(kept)
         work.touched(task)
         return kept
 
