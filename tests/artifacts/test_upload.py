@@ -371,6 +371,25 @@ async def test_c10_an_upload_whose_bytes_stop_coming_is_given_up(
     assert (await studio.names(task), studio.files) == ([], [])
 
 
+async def test_c10_a_repeated_upload_whose_bytes_stop_coming_is_given_up_too(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It held its connection for as long as its client was there."""
+    monkeypatch.setattr("treadle_server.artifacts.coming.SILENCE", 0.05)
+    upload = await studio.announced(await studio.started())
+    assert (await studio.put(upload)).status_code == 201
+    url = httpx.URL(upload["put_url"])
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    head = f"PUT {url.raw_path.decode()} HTTP/1.1", "Host: treadle", "Content-Type: text/plain", "Content-Length: 5"
+
+    writer.write("\r\n".join([*head, "", "he"]).encode())
+    async with asyncio.timeout(20):
+        answer = await reader.readuntil(b"\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 422 ")
+    writer.close()
+
+
 async def test_c10_uploads_that_stand_still_keep_no_other_waiting(studio: Studio) -> None:
     """Each kept a thread of 32, for a minute, and who brings a byte now and then for ever."""
     task = await studio.started()

@@ -13,6 +13,7 @@ from treadle_server.access.trust import trust
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.api.ranges import disposition, is_known, span_of
+from treadle_server.artifacts.coming import ComingPieces
 from treadle_server.artifacts.upload import Upload, check_digest
 from treadle_server.domain.artifacts import Artifact, check_uploadable
 from treadle_server.domain.instants import instant
@@ -118,7 +119,8 @@ async def put(call: Call) -> Response:
     upload = Upload(artifact, call.request.stream())
     if artifact.is_stored:
         # The answer to the first upload was lost: the same bytes again change nothing, others are refused.
-        async for _ in upload.chunks():
+        again = ComingPieces(upload.chunks())
+        while await again.next() is not None:
             pass
         return answer(artifact_data(artifact))
     check_uploadable(announced.task, announced.run, artifact.run_id, call.ctx.now())
