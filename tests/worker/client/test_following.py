@@ -204,6 +204,34 @@ async def test_what_is_not_there_is_told_and_what_is_to_come_is_waited_for(askin
             assert [state async for state in states][-1].result == "late"
 
 
+async def test_who_may_list_nothing_follows_what_it_is_yet_to_submit(
+    client: Client, server: Served, working: Working
+) -> None:
+    await client.register(at_once)
+    made = await client.create_token("narrow", scopes=["queue:create-task:@global/*"])
+    task_id = new_task_id()
+    async with (
+        Client(server.url, made.token) as narrow,
+        working(at_once),
+        aclosing(narrow.expect(task_id).follow(90)) as states,
+    ):
+        waiting = asyncio.ensure_future(anext(states))
+        await until(lambda: narrow.opening().watches._watched)
+        await narrow.submit(at_once.bind("late"), options=Options(id=task_id))
+        seen = [await waiting, *[state async for state in states]]
+        assert seen[-1].result == "late"
+
+
+async def test_what_has_come_and_was_pruned_comes_no_more(asking: Client, client: Client) -> None:
+    handle = await client.submit(in_parts.bind())
+    async with aclosing(asking.expect(handle.id).follow(90)) as states:
+        await anext(states)
+        await handle.cancel()
+        await client.prune(older_than=0)
+        with pytest.raises(TaskNotFound):
+            await anext(states)
+
+
 async def test_it_ends_in_time(asking: Client) -> None:
     handle = await asking.submit(in_parts.bind())
     with pytest.raises(WaitTimeout, match=f"{handle.id} had not ended after 0.3 s; it is left as it is"):

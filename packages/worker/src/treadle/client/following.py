@@ -42,14 +42,16 @@ class Following:
         self._connection: Connection | None = None
         self._watched: Watched | None = None
         self._must_look = False
-        """Whether the task is not pushed to who asks: by its scopes, or since too much is already."""
+        """Whether nothing is pushed to who asks: it is refused, since too much is already."""
+        self._is_shown = True
+        """Whether the task is pushed, as far as it is known: lists have what the scopes reach alone."""
         self._looks = 0
         self._last: RawTask | None = None
 
     async def next(self) -> TaskItem | None:
         """Return the task as soon as it is another than it was; None once it was returned as ended.
 
-        Raises `WaitTimeout`, `TaskNotFound` unless it is coming, `NoClient` and `ConnectionFailed`.
+        Raises `WaitTimeout`, `TaskNotFound` unless it is yet to come, `NoClient` and `ConnectionFailed`.
         """
         if self._last is not None and self._last["status"] in TERMINAL:
             return None
@@ -90,26 +92,32 @@ class Following:
         try:
             if self._watched is None:
                 self._watched = await connection.watches.begin(self._task_id)
-            task = await self._watched.state()
+            task = await self._pushed(self._watched)
         except SocketRefused:
             return None  # From now on all goes over plain HTTP.
         except TooManyRequests:
             self._must_look = True
             return None
-        if task is None and not self._is_coming:
+        self._is_shown = task is not None
+        if task is None or task.get("left_out"):
             # Whether it is there for who asks, its own request says: a list has what the scopes reach alone.
             task = await self._look(connection)
-            self._must_look = True
-        elif task is not None and task.get("left_out"):
-            task = await self._look(connection)
         return task
+
+    async def _pushed(self, watched: Watched) -> RawTask | None:
+        """Return the next state; None where the task is not shown, again after each pause."""
+        try:
+            async with asyncio.timeout(None if self._is_shown else PAUSE):
+                return await watched.state()
+        except TimeoutError:
+            return None
 
     async def _look(self, connection: Connection) -> RawTask | None:
         self._looks += 1
         try:
             task: RawTask = await connection.call("get", {"id": self._task_id})
         except TaskNotFound:
-            if self._is_coming:
+            if self._is_coming and self._last is None:
                 return None
             raise
         return task
