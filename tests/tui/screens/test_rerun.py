@@ -38,6 +38,15 @@ async def test_nothing_written_means_the_start_for_a_failed_one_too(stage: Stage
     assert "runs again from its start" in stage.text()
 
 
+async def test_steps_that_are_not_among_those_that_are_shown_are_counted_too(stage: Stage) -> None:
+    next(iter(stage.server.tasks.values()))["steps"] = 2003
+    stage.server.push_topic("task")
+    await stage.settle()
+
+    await stage.press("a")
+    assert "it keeps 2,000 more, and plan, charge" in stage.text()
+
+
 async def test_a_command_runs_it_again_at_once(stage: Stage) -> None:
     await typed(stage, "rerun plan")
 

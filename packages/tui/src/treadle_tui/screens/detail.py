@@ -135,6 +135,10 @@ class Detail(BaseScreen, MessageActions, RerunActions):
         """Return the names of the steps that the task keeps."""
         return () if self.detail is None else steps_of(self.detail.events)
 
+    def steps_left_out(self) -> int:
+        """Return how many earlier ones it keeps."""
+        return 0 if self.detail is None else self.detail.steps_left_out
+
     # Drawing.
 
     @property

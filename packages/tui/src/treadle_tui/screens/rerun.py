@@ -19,8 +19,12 @@ class RerunActions(AskingScreen):
         raise NotImplementedError
 
     def steps(self) -> Sequence[str]:
-        """Return the names of the steps that the task keeps, as they are written."""
+        """Return the names of the steps that the task keeps, as they are written: of many the last."""
         return ()
+
+    def steps_left_out(self) -> int:
+        """Return how many earlier ones it keeps."""
+        return 0
 
     def act_rerun(self) -> None:
         """Ask from where, and run the task again."""
@@ -34,7 +38,8 @@ class RerunActions(AskingScreen):
             if line is not None:
                 self.run_worker(self._rerun(task, read_step(line)), group="rerun")
 
-        self.app.push_screen(StepPrompt(f"Run {short_id(task.id)} again", self.steps()), answered)
+        prompt = StepPrompt(f"Run {short_id(task.id)} again", self.steps(), left_out=self.steps_left_out())
+        self.app.push_screen(prompt, answered)
 
     def with_rerun(self, line: str) -> None:
         """Run the task again from the step that was typed. Raises `CommandError` when that is none, or it can't be."""

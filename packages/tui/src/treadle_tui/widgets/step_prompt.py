@@ -26,11 +26,12 @@ SHOWN = 8
 class StepPrompt(ModalScreen[str | None]):
     """Closes with what was written, nothing for the start, or None."""
 
-    def __init__(self, title: str, steps: Sequence[str]) -> None:
-        """`steps` as they are written."""
+    def __init__(self, title: str, steps: Sequence[str], *, left_out: int) -> None:
+        """`steps` as they are written, the last of those that are kept; `left_out` are the earlier ones."""
         super().__init__()
         self._title = title
         self._steps = steps
+        self._unnamed = left_out + max(0, len(steps) - SHOWN)
         self._text = StyledText(id="question")
         self._sign = StyledText(classes="sign")
         self._line = LineInput(
@@ -72,7 +73,7 @@ class StepPrompt(ModalScreen[str | None]):
         if not self._steps:
             return (Span("it keeps no steps", "dim"),)
         shown = [clean(step, limit=60) for step in self._steps[-SHOWN:]]
-        more = f"{len(self._steps) - SHOWN:,} more, and " if len(self._steps) > SHOWN else ""
+        more = f"{self._unnamed:,} more, and " if self._unnamed else ""
         return (Span(f"it keeps {more}", "dim"), Span(", ".join(shown), "accent"))
 
     def on_input_changed(self, event: Input.Changed) -> None:
