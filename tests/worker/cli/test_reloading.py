@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -214,6 +215,14 @@ def test_directories_alone_change_nothing_and_are_refused(tmp_path: Path) -> Non
     assert (done.exit_code, "--reload, which is not given" in done.output) == (2, True)
 
 
-def test_what_can_not_be_watched_is_told_and_leaves_no_worker(tmp_path: Path) -> None:
+def test_what_can_not_be_watched_is_told_alone_and_leaves_no_worker(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reloader = Reloader(["--help"], [tmp_path / "gone"])
     with pytest.raises(click.ClickException, match="can't be watched for changes"):
-        Reloader(["--help"], [tmp_path / "gone"]).run()
+        reloader.run()
+    for thread in threading.enumerate():
+        if thread.name == "treadle-reload":
+            thread.join()
+
+    assert capfd.readouterr() == ("", "")

@@ -55,6 +55,7 @@ class Reloader:
                     break
                 worker = self._begin()
         except OSError as error:
+            self._is_over.set()
             worker.terminate()
             worker.wait()
             places = ", ".join(str(place) for place in self._places)
