@@ -80,6 +80,12 @@ async def test_a_name_whose_quotes_do_not_close_stays_with_what_is_wrong(stage: 
     assert stage.asked("action") == []
 
 
+async def test_a_name_of_nothing_is_no_step_and_not_the_start(stage: Stage) -> None:
+    await stage.press("a", *'""', "enter")
+    assert "a step has a name: leave all of it out for the start" in stage.text()
+    assert stage.asked("action") == []
+
+
 async def test_10_a_hostile_step_is_spelt_out_and_asked_for_as_it_is(stage: Stage) -> None:
     key = next(iter(stage.server.tasks))
     name = '\x1b]0;owned\x07[bold]\u202e"x'

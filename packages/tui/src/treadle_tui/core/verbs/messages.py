@@ -42,12 +42,12 @@ def write_name(name: str) -> str:
     return name if is_plain else printable(json.dumps(name, ensure_ascii=False))
 
 
-def read_name(text: str) -> str:
-    """Return the name that is meant. Raises `MessageError` when there is none."""
+def read_name(text: str, absent: str = "a message has a name: the one that ctx.receive asks for") -> str:
+    """Return the name that is meant. Raises `MessageError`, which says `absent` when there is none."""
     text = text.strip()
     name = _data(text, "the name") if text.startswith('"') else text
     if not name:
-        raise MessageError("a message has a name: the one that ctx.receive asks for")
+        raise MessageError(absent)
     return str(name)
 
 

@@ -15,7 +15,7 @@ class StepError(ValueError):
 def read_step(text: str) -> str | None:
     """Return the step that is meant, None for the start where nothing is written. Raises `StepError`."""
     try:
-        return read_name(text) if text.strip() else None
+        return read_name(text, "a step has a name: leave all of it out for the start") if text.strip() else None
     except MessageError as error:
         raise StepError(str(error)) from None
 
