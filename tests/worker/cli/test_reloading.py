@@ -68,9 +68,8 @@ class Site:
         with self.log.open("wb") as log:
             process = subprocess.Popen(
                 command,
-                **({"stdin": subprocess.DEVNULL} | options),
+                **({"stdin": subprocess.DEVNULL, "stderr": log} | options),
                 stdout=log,
-                stderr=log,
                 cwd=self.place,
                 env=self._environment,
             )
@@ -157,18 +156,20 @@ async def test_a_signal_that_it_alone_gets_is_handed_on(site: Site, client: Clie
         assert process.wait(90) == 0
 
 
-@pytest.fixture
-def typed(site: Site) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The process as one begins it in a terminal, and what is typed there."""
+@pytest.fixture(params=["stdin"])
+def typed(request: pytest.FixtureRequest, site: Site) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The process as one begins it in a terminal that is one of its streams, and what is typed there."""
     keys, terminal = os.openpty()
     with ExitStack() as opened:
         opened.callback(os.close, keys)
         opened.callback(os.close, terminal)
-        is_its_own = partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0)
-        begun = site.begun("--name", "typed", stdin=terminal, start_new_session=True, preexec_fn=is_its_own)
+        is_its_own = partial(fcntl.ioctl, terminal, termios.TIOCSCTTY, 0)
+        streams = {request.param: terminal}
+        begun = site.begun("--name", "typed", **streams, start_new_session=True, preexec_fn=is_its_own)
         yield opened.enter_context(begun), keys
 
 
+@pytest.mark.parametrize("typed", ["stdin", "stderr"], indirect=True)
 async def test_a_key_that_all_get_leaves_the_worker_its_grace(
     typed: tuple[subprocess.Popen[bytes], int], client: Client, tmp_path: Path
 ) -> None:

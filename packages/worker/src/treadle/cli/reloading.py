@@ -87,8 +87,8 @@ class Reloader:
     def _end(self, told: int, frame: FrameType | None) -> None:
         # What a key or the end of a terminal has sent, the worker has got too: a second one would end its grace. Who
         # sends it to this process alone sends it again.
-        has_terminal = sys.stdin is not None and sys.stdin.isatty()
-        is_everybodys = told != signal.SIGTERM and has_terminal and not self._is_over.is_set()
+        is_in_terminal = any(os.isatty(stream) for stream in range(3))  # its input may come from elsewhere
+        is_everybodys = told != signal.SIGTERM and is_in_terminal and not self._is_over.is_set()
         self._is_over.set()
         if self._worker is not None and not is_everybodys:
             self._worker.terminate()
