@@ -50,7 +50,10 @@ async def result(task_id: UUID) -> str:
 
 @app.get("/progress/{task_id}")
 async def progress(task_id: UUID) -> StreamingResponse:
-    """What `new EventSource("/progress/…")` of a page reads: each change as it happens, until the task has ended."""
+    """What `new EventSource("/progress/…")` of a page reads: each change as it happens, until the task has ended.
+
+    The page calls its `close()` then: a browser takes an end for a broken connection, and asks again for ever.
+    """
     handle = current_client().handle(str(task_id))
     try:
         await handle.get()
