@@ -55,8 +55,8 @@ def test_a_page_is_sent_what_becomes_of_a_task_as_it_happens(example: Any, run: 
         assert browser.get(f"/progress/{uuid4()}").status_code == 404
 
     assert answer.headers["content-type"].startswith("text/event-stream")
-    assert (first["status"], first["place"]) == ("pending", 1)
-    assert last == {"status": "completed", "place": None, "progress": None}
+    assert (first["status"], first["queue_position"]) == ("pending", 1)
+    assert last == {"status": "completed", "queue_position": None, "progress": None}
 
 
 def test_views_of_flask_submit_through_the_client_of_their_process(example: Any, run: Any) -> None:
