@@ -112,7 +112,14 @@ async def states(client: Client) -> dict[str, str]:
 
 def watches(process: subprocess.Popen[bytes]) -> bool:
     """Whether it still looks for changes: it has handled no signal that ends it then."""
-    return any(str(opened.readlink()) == "anon_inode:inotify" for opened in Path(f"/proc/{process.pid}/fd").iterdir())
+    return any(_kind(opened) == "anon_inode:inotify" for opened in Path(f"/proc/{process.pid}/fd").iterdir())
+
+
+def _kind(opened: Path) -> str:
+    try:
+        return str(opened.readlink())
+    except FileNotFoundError:
+        return "closed meanwhile"
 
 
 async def test_a_change_of_code_lets_what_runs_end_and_is_what_runs_from_then_on(
