@@ -55,7 +55,11 @@ class Site:
         self.write("one")
 
     def write(self, word: str) -> None:
-        """Have the module say another word, by a file that takes the other's place, as editors write."""
+        """Have the module say another word, by a file that takes the other's place, as editors write.
+
+        The word is to be of another length than the one before: what Python compiled it takes for current as long as
+        the module has its size and was changed within the same second.
+        """
         self.put(MODULE.replace("WORD", word))
 
     def put(self, code: str) -> None:
@@ -129,11 +133,11 @@ async def test_a_change_of_code_lets_what_runs_end_and_is_what_runs_from_then_on
         assert await ran(client) == "one"
         running = await client.submit_raw("@global:tasks:changing_wait", {"path": str(tmp_path / "there")})
         await until(running.status, lambda status: status == "running")
-        site.write("two")
+        site.write("second")
         assert await until(partial(states, client), lambda found: found == {"dev": "draining"})
         (tmp_path / "there").touch()
         assert await running.result(timeout=90) == "one"
-        assert await ran(client) == "two"
+        assert await ran(client) == "second"
 
         site.put("def (")
         look_until(lambda: "another one starts when code changes" in site.log.read_text())
