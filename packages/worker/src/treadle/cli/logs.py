@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import as_json, open_client, print_json, say, told
+from treadle.cli.show import FOLLOWING, as_json, open_client, print_json, say, told
 from treadle.cli.which import TASK_ID, full_id
 from treadle.wire.runs import LINES_AT_ONCE
 from treadle.wire.shown import clean_json
@@ -15,9 +15,6 @@ from treadle.wire.status import TERMINAL
 if TYPE_CHECKING:
     from treadle.client.client import Client
     from treadle.wire.runs import LogItem
-
-PATIENCE = 60.0
-"""Seconds for which a server that was there may be gone while one follows."""
 
 PAUSE = 1.0
 """Seconds between two looks for more lines."""
@@ -38,7 +35,7 @@ def logs(task_id: str, *, lines: int, follow: bool, is_json: bool) -> None:
 
 
 async def _logs(given: str, lines: int, *, follow: bool, is_json: bool) -> None:
-    async with open_client(patience=PATIENCE if follow else 0.0) as client:
+    async with open_client(patience=FOLLOWING if follow else 0.0) as client:
         task_id = await full_id(client, given)
         if follow:
             await _follow(client, task_id, lines, is_json=is_json)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+FOLLOWING = 60.0
+"""Seconds for which a server that was there may be gone while one follows a task."""
+
 as_json = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 from_room = click.option("--room", default="@global", show_default=True, help="The room to look from.")
 at_most = click.option(

@@ -9,6 +9,7 @@ import click
 
 from treadle.cli.clock import server_time
 from treadle.cli.show import (
+    FOLLOWING,
     age,
     as_json,
     ask,
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from treadle.wire.steps import StepItem
     from treadle.wire.targets import TargetItem
     from treadle.wire.tasks import RunItem, TaskItem
-
-PATIENCE = 60.0
-"""Seconds for which a server that was there may be gone while one follows a task."""
 
 
 class _About(NamedTuple):
@@ -94,7 +92,7 @@ def task(task_id: str, *, is_long: bool, lines: int, follow: bool, is_json: bool
 
 
 async def _follow(given: str, *, is_json: bool) -> None:
-    async with open_client(patience=PATIENCE) as client:
+    async with open_client(patience=FOLLOWING) as client:
         handle = client.handle(await full_id(client, given))
         item = await handle.get()
         server_time.correct(client.opening().answered_at)

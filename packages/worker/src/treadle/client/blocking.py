@@ -1,6 +1,6 @@
-"""What code that blocks asks a client with: one coroutine, or a list page by page."""
+"""What code that blocks asks a client with: one coroutine, what comes one after the other, or a list page by page."""
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 from pydantic import PrivateAttr
@@ -23,6 +23,16 @@ def block(client: Client, work: Coroutine[Any, Any, R]) -> R:
         work.close()
         raise
     return opening.block(work)
+
+
+def each(run: Callable[[Coroutine[Any, Any, R | None]], R | None], items: AsyncIterator[R]) -> Generator[R]:
+    """Give what comes of `items`, which gives no None, and wait for each of it by `run`; raises what either does."""
+
+    async def following() -> R | None:
+        return await anext(items, None)
+
+    while (item := run(following())) is not None:
+        yield item
 
 
 class SyncPage(Page[M]):

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from treadle import system_threads
-from treadle.client.blocking import SyncPage, block
+from treadle.client.blocking import SyncPage, block, each
 from treadle.client.bound import Bound
 from treadle.client.client import Client
 from treadle.client.completed import as_they_end
@@ -285,12 +285,7 @@ class SyncClient:
     ) -> Generator[SyncHandle[R]]:
         """Go through handles as their tasks end, and block until the next one has; as `Client.completed`."""
         given = [*handles]
-        ended = as_they_end([handle.handle for handle in given], timeout)
-
-        async def following() -> int | None:
-            return await anext(ended, None)
-
-        while (place := self.run(following())) is not None:
+        for place in each(self.run, as_they_end([handle.handle for handle in given], timeout)):
             yield given[place]
 
     call = _of_client(Client.call)

@@ -3,9 +3,10 @@
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
-from treadle.client.blocking import block
+from treadle.client.blocking import block, each
 from treadle.client.bound import Bound
 from treadle.client.completed import as_they_end
 from treadle.client.current import current_client
@@ -176,14 +177,7 @@ class Flow:
 
     def completed_sync(self) -> Iterator[Any]:
         """Do as `completed`, and block."""
-        client = self._submitted()
-        nodes = self.completed()
-
-        async def following() -> Any:
-            return await anext(nodes, None)
-
-        while (node := block(client, following())) is not None:
-            yield node
+        yield from each(partial(block, self._submitted()), self.completed())
 
     async def get(self) -> FlowView:
         """Return the flow as the server has it; raises `FlowNotFound`."""
