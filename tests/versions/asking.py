@@ -16,7 +16,7 @@ from tests.history.records import Said
 from tests.storm.labour import labour, toil
 from tests.storm.load import Load
 from treadle import Client
-from treadle.errors import TreadleError
+from treadle.errors import InternalServerError, TreadleError
 
 OPEN = ["scheduled", "pending", "claimed", "running", "paused"]
 """The states that every version knows in which a task is not over."""
@@ -35,8 +35,7 @@ async def ask(name: str, seconds: float, seed: int) -> list[Said]:
     """Put tasks in and steer them for so long, then let all of them end; return what was said."""
     said: list[Said] = []
     async with Client(patience=30) as client:
-        await client.register(labour)
-        await client.register(toil)
+        await _register(client)
         print(READY, flush=True)
         load = Load(of_client(name, client, said), random.Random(seed), rate=RATE, backlog=int, is_plain=True)
         working = [asyncio.ensure_future(work()) for work in (load.submit, load.steer)]
@@ -45,6 +44,21 @@ async def ask(name: str, seconds: float, seed: int) -> list[Said]:
         await asyncio.gather(*working)
         await _calm(client, load)
     return said
+
+
+async def _register(client: Client) -> None:
+    """Register what it submits. A server that a newer one has outdated says, up to schema 0018, that it has failed."""
+    limit = time.monotonic() + DRAIN
+    for task in (labour, toil):
+        while True:
+            try:
+                await client.register(task)
+            except InternalServerError:
+                if time.monotonic() > limit:
+                    raise
+                await asyncio.sleep(0.2)
+            else:
+                break
 
 
 async def _calm(client: Client, load: Load) -> None:
