@@ -1,14 +1,17 @@
 """A database of any earlier version becomes what a fresh one is, with all that was in it."""
 
+import asyncio
 import hashlib
 import json
 import logging
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from shutil import copyfile
 
+import asyncpg
 import pytest
 import sqlalchemy as sa
 from alembic import command
@@ -18,12 +21,14 @@ from sqlalchemy.pool import NullPool
 
 from tests.store import histories
 from tests.store.schemas import Schema, schema_of
+from tests.waiting import until
 from treadle_server.cli import migrate
 from treadle_server.store import migrations, store
 from treadle_server.store.migrations import HEAD, REVISIONS, config_for
 from treadle_server.store.postgres.exclusive import KEY
 from treadle_server.store.sqlite.lock import hold_lock
 from treadle_server.store.store import SqlStore
+from treadle_server.store.tables import meta
 from treadle_server.store.urls import parse_url
 
 pytestmark = pytest.mark.anyio
@@ -152,6 +157,30 @@ async def test_an_older_database_on_postgresql_becomes_what_a_fresh_one_is(old_u
 
     async with _connected(postgres_database) as connection:
         _assert_same(found, await connection.run_sync(schema_of))
+
+
+WAITS = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE relation = 'tasks'::regclass AND NOT granted)"
+
+
+@pytest.mark.postgres
+async def test_a_migration_lets_an_older_server_end_what_it_has_begun(old_url, monkeypatch):
+    """What stands alone has its tables first, and looks then who writes: the migration was ended, and begun anew."""
+    async with _connected(old_url) as connection:
+        await connection.run_sync(lambda sync: command.upgrade(config_for(sync), REVISIONS[-2]))
+        await connection.execute(meta.insert().values(key=KEY, value=f"{REVISIONS[-2]}:"))
+    tries: list[sa.Connection] = []
+    monkeypatch.setattr(store, "upgrade", lambda connection: (tries.append(connection), migrations.upgrade(connection)))
+    older, looking, new = await asyncpg.connect(old_url), await asyncpg.connect(old_url), SqlStore(old_url)
+    try:
+        async with older.transaction():
+            await older.execute("LOCK TABLE tasks IN ROW EXCLUSIVE MODE")  # as of its parsing
+            opening = asyncio.ensure_future(new.open())
+            await until(partial(looking.fetchval, WAITS))
+            await older.execute("SELECT value FROM meta WHERE key = $1 FOR SHARE", KEY)
+        await opening
+    finally:
+        await asyncio.gather(older.close(), looking.close(), new.close())
+    assert len(tries) == 1
 
 
 def test_a_migration_is_never_edited_again() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from treadle_server.errors import DatabaseIsNewer, StoreUnavailable
-from treadle_server.store.migrations import HEAD, newer_than_known
+from treadle_server.store.migrations import HEAD, REVISIONS, newer_than_known
 
 if TYPE_CHECKING:
     import asyncpg
@@ -104,8 +104,20 @@ class ExclusiveWriter:
             raise StoreUnavailable(HELD, retry_after=1) from None
         # A migration, which may follow, waits for its own locks as long as it must too.
         await driver.execute("SET LOCAL lock_timeout = 0")
+        if await self._is_to_be_migrated(driver):
+            # An older server's statement that stands alone has its tables before it looks at the row that is changed
+            # below: the migration, which wants the tables too, would be ended as a deadlock after all that it copied.
+            await driver.execute("LOCK TABLE tasks IN EXCLUSIVE MODE")
         if await driver.fetchval("SELECT to_regclass('meta') IS NOT NULL"):
             await driver.execute(_SET, KEY, NOBODY)
+
+    async def _is_to_be_migrated(self, driver: "asyncpg.Connection[Any]") -> bool:
+        # Another program may have noted a revision of the same name.
+        there = "SELECT to_regclass('alembic_version') IS NOT NULL AND to_regclass('tasks') IS NOT NULL"
+        if not await driver.fetchval(there):
+            return False
+        found = await driver.fetchval("SELECT version_num FROM alembic_version")
+        return found in REVISIONS and found != HEAD
 
     async def seek(self, driver: "asyncpg.Connection[Any]") -> None:
         """Become the exclusive writer, outside of a transaction, unless somebody writes all the time.
