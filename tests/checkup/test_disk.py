@@ -112,3 +112,23 @@ def test_the_disk_of_artifacts_that_a_link_leads_to_is_looked_at_too(examined: E
     told = [finding.detail for finding in examined()["disk"]]
 
     assert sum(f"of the directory of artifacts {tmp_path / 'data' / 'artifacts'}" in one for one in told) == 1
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_a_data_directory_into_which_the_user_may_not_look_is_told_of(
+    examined: Examine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The doctor ended with a traceback: whether artifacts are a disk of their own was asked before all checks."""
+    closed, real_stat, real_access = tmp_path / "data", Path.stat, os.access
+
+    def stat(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if closed in path.parents:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real_stat(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != closed and real_access(path, mode))
+
+    [finding] = examined()["disk"]
+
+    assert (finding.grade, finding.detail) == ("fail", f"nothing can be written to the data directory {closed}")

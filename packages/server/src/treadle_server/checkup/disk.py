@@ -57,7 +57,10 @@ def look(name: str, path: Path) -> Seen:
 
 def is_elsewhere(path: Path, directory: Path) -> bool:
     """Return whether `path` may be on another disk than the directory: it is not below it, or is mounted there."""
-    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory)) or path.is_mount()
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory)):
+        return True
+    # A Path's own raises where it may not look, and is asked before all checks.
+    return os.path.ismount(path)
 
 
 _ROOM = "make room, or let ended tasks go sooner (TREADLE_RETENTION_…, treadle prune)"
