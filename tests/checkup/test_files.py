@@ -65,6 +65,39 @@ def test_what_belongs_to_somebody_else_is_found_n4(directory: Path, monkeypatch:
     assert "token belongs to user 4242" in finding.detail
 
 
+@pytest.mark.parametrize(
+    ("mode", "told", "advice"),
+    [
+        (0o600, "belongs to user 0", "chown it to the server's user"),
+        (0o644, "belongs to user 0", "chown it to the server's user"),
+        (0o660, "may be used by others (0660)", "chmod 600 each file"),  # as in a volume that a cluster lends
+    ],
+)
+def test_a_file_that_root_has_put_there_is_found(
+    directory: Path, mode: int, told: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup that root has put back, or `sudo treadle migrate`: no server of another user starts with it."""
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    (directory / "treadle.db").chmod(mode)
+    belongs_to(4242, lambda path: path.is_relative_to(directory) and path.name != "treadle.db", monkeypatch)
+    belongs_to(0, lambda path: path.name == "treadle.db", monkeypatch)
+
+    finding = look(directory)
+
+    assert (finding.grade, finding.advice) == ("warn", advice)
+    assert f"treadle.db {told}" in finding.detail
+
+
+@pytest.mark.parametrize(("name", "mode", "wanted"), [("artifacts", 0o500, "700"), ("treadle.db", 0o400, "600")])
+def test_what_the_servers_user_may_not_write_is_found(directory: Path, name: str, mode: int, wanted: str) -> None:
+    (directory / name).chmod(mode)
+
+    finding = look(directory)
+
+    assert (finding.grade, finding.advice.split()[:2]) == ("warn", ["chmod", wanted])
+    assert f"{directory / name} may not be used by its user ({mode:04o})" in finding.detail
+
+
 def test_root_finds_the_files_of_the_user_well_to_whom_the_directory_belongs_n4(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

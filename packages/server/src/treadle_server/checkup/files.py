@@ -12,6 +12,9 @@ from treadle_server.settings import Settings
 from treadle_server.store.sqlite.places import file_of
 from treadle_server.store.urls import parse_url
 
+WRITABLE = stat.S_IWGRP | stat.S_IWOTH
+"""Permissions by which the server's user may have what is root's, as a volume that a cluster lends."""
+
 MOST = 3
 """Files that are told by name."""
 
@@ -64,9 +67,13 @@ def _wrong_with(path: Path, owner: int | None) -> str:
         found = path.stat()
     except FileNotFoundError:  # it went while it was looked for
         return ""
-    if owner is not None and found.st_uid not in {owner, 0}:
+    mode = stat.S_IMODE(found.st_mode)
+    if owner is not None and found.st_uid != owner and (found.st_uid != 0 or not mode & WRITABLE):
         return f"belongs to user {found.st_uid}"
-    return f"may be used by others ({stat.S_IMODE(found.st_mode):04o})" if found.st_mode & OTHERS else ""
+    if mode & OTHERS:
+        return f"may be used by others ({mode:04o})"
+    wanted = DIRECTORY if stat.S_ISDIR(found.st_mode) else FILE
+    return "" if mode & wanted == wanted else f"may not be used by its user ({mode:04o})"
 
 
 def _advice(what: str, path: Path) -> str:
