@@ -3,9 +3,11 @@
 import asyncio
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -166,6 +168,31 @@ def test_the_command_refuses_what_can_not_be_served(tmp_path: Path, arguments: t
     assert refused.returncode in {1, 2}
     assert word in refused.stdout
     assert "Traceback" not in refused.stdout
+
+
+_INTERRUPTED = """
+import signal
+import alembic.command
+
+def interrupted(*given, upgrade=alembic.command.upgrade):
+    upgrade(*given)
+    signal.raise_signal(signal.SIGINT)
+
+alembic.command.upgrade = interrupted
+from treadle.cli import main
+main()
+"""
+
+
+def test_ctrl_c_ends_migrate_at_once_and_leaves_sqlites_file_as_it_was(tmp_path: Path):
+    """It went on to its end, committed what there is no way back from, and ended as if it had been stopped."""
+    words = [sys.executable, "-c", _INTERRUPTED, "migrate", "--data-dir", str(tmp_path)]
+
+    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout) == (-signal.SIGINT, b"")
+    with closing(sqlite3.connect(tmp_path / "treadle.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
 
 
 def test_migrate_brings_a_database_up_to_date(tmp_path: Path):

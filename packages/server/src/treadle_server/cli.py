@@ -1,7 +1,7 @@
 """The commands `treadle server`, `treadle migrate` and `treadle copy`; what they need is loaded when they run."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import click
@@ -242,10 +242,25 @@ async def _migrate(url: str) -> None:
 
     store = SqlStore(url)
     try:
-        with hold_lock(store.url):
+        with hold_lock(store.url), nullcontext() if store.is_shared else _interrupted_at_once():
             await store.open()
     finally:
         await store.close()
+
+
+@contextmanager
+def _interrupted_at_once() -> Iterator[None]:
+    """Have Ctrl-C end the process, which leaves the database as it was.
+
+    asyncio's own way waits for the loop, which SQLite keeps until a migration is over and committed.
+    """
+    import signal
+
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @click.command()
