@@ -50,6 +50,24 @@ async def test_a_worker_without_standard_files_works_and_ends_well(
         assert await (await client.submit(double.bind(2))).result(timeout=60) == 4
 
 
+@pytest.mark.parametrize(
+    ("said", "files"),
+    [
+        ({}, ">/dev/full"),
+        ({"TREADLE_LOG_FORMAT": "json"}, "2>/dev/full"),
+        ({"TREADLE_NOTHING_READS_THIS": "1"}, "2>/dev/full"),
+    ],
+    ids=["tasks", "tasks-as-json", "a-warning"],
+)
+async def test_a_worker_that_can_not_write_what_it_says_at_its_start_works_and_ends_well(
+    server: Served, client: Client, said: dict[str, str], files: str
+) -> None:
+    """The disk of its log is full: it ended with code 1, and came up at no restart."""
+    environment = {"TREADLE_URL": server.url, "TREADLE_TOKEN": server.token or "", **said}
+    with without_files(environment, COMMAND, "worker", "tests.worker.jobs", files=files):
+        assert await (await client.submit(double.bind(2))).result(timeout=60) == 4
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> dict[str, str]:
     """The environment of a server of its own."""
@@ -87,6 +105,13 @@ def test_a_server_whose_output_can_not_be_written_serves_and_ends_well(
         look_until(lambda: "the output can't be written" in log.read_text())
         look_until(lambda: is_well(served))
     assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.inside
+def test_a_server_that_can_not_write_its_warnings_serves_and_ends_well(served: dict[str, str]) -> None:
+    """One with a variable that nothing reads came up at no restart while its log's disk was full."""
+    with without_files(served | {"TREADLE_NOTHING_READS_THIS": "1"}, COMMAND, "server", files="2>/dev/full"):
+        look_until(lambda: is_well(served))
 
 
 @pytest.mark.inside  # the dashboard has the command that prints so much

@@ -41,6 +41,20 @@ def write_all_of_it() -> None:
                 setattr(sys, standard, whole)
 
 
+def close_what_is_not_read() -> None:
+    """Have what is still buffered for a reader that is gone, or a full disk, written nowhere, and what comes after it.
+
+    At its end Python would complain of it.
+    """
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+
+
 class _WholeWrites(io.FileIO):
     """A file that takes all of what it is given, or raises `OSError`."""
 

@@ -2,8 +2,6 @@
 
 import errno
 import importlib
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
@@ -15,6 +13,7 @@ from treadle.cli import INTERRUPTED
 from treadle.cli.absent import ELSEWHERE, NotInstalled
 from treadle.cli.summaries import SummaryGroup
 from treadle.cli.texts import taking_texts
+from treadle.standard_files import close_what_is_not_read
 
 ENTRY_POINTS = "treadle.commands"
 
@@ -92,11 +91,11 @@ def _ending_quietly() -> Iterator[None]:
         # Of which click would say "Aborted!", as if that were said of what the command was about.
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
-        _close_what_is_not_read()
+        close_what_is_not_read()
     except OSError as error:
         if not _has_no_room(error):
             raise
-        _close_what_is_not_read()
+        close_what_is_not_read()
         from treadle.wire.shown import clean_lines
 
         click.echo(clean_lines(f"Error: the output can't be written: {error.strerror}"), err=True)
@@ -105,7 +104,7 @@ def _ending_quietly() -> Iterator[None]:
         # Rich has made it exit code 1.
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
-        _close_what_is_not_read()
+        close_what_is_not_read()
     else:
         return
     raise SystemExit(NOT_READ)
@@ -128,17 +127,6 @@ def _out_of_groups() -> Iterator[None]:
 
 def _has_no_room(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None
-
-
-def _close_what_is_not_read() -> None:
-    """Have what is still buffered for a reader that is gone written nowhere: at its end Python would complain of it."""
-    for stream in filter(None, (sys.stdout, sys.stderr)):
-        try:
-            stream.flush()
-        except OSError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
 
 
 @contextmanager

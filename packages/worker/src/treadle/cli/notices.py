@@ -5,6 +5,7 @@ One that writes a log says them as lines of that, where it is JSON: what reads t
 
 import logging
 import os
+from contextlib import suppress
 from types import TracebackType
 
 import click
@@ -41,11 +42,17 @@ def in_log(
     if _json is None:
         return False
     record = logging.LogRecord("treadle", level, "", 0, sentence, None, error)
-    click.echo(_json.format(record), err=True)
+    _say(_json.format(record))
     return True
 
 
 def warn(sentence: str) -> None:
     """Say that something is not as it should be."""
     if not in_log(logging.WARNING, sentence):
-        click.echo(clean_lines(f"Warning: {sentence}"), err=True)
+        _say(clean_lines(f"Warning: {sentence}"))
+
+
+def _say(line: str) -> None:
+    """Write a line where it can be written: a server whose log's disk is full is to come up, as it goes on with one."""
+    with suppress(OSError):
+        click.echo(line, err=True)

@@ -12,10 +12,13 @@ from click.core import ParameterSource
 from treadle.cli.show import say
 from treadle.cli.task_options import Duration
 from treadle.cli.texts import NAME
+from treadle.standard_files import close_what_is_not_read
 from treadle.wire.modules import ExitedAtImport, NotImported, imported
 
 if TYPE_CHECKING:
     from treadle.tasks.definition import Task
+
+log = logging.getLogger("treadle.worker")
 
 MOST_NEW = 10_000
 """So many objects may be new before the collector looks among them for cycles; by itself it does so every 700.
@@ -79,7 +82,7 @@ def worker(modules: tuple[str, ...], *, reload: bool, places: tuple[Path, ...], 
     gc.freeze()  # what was imported is there to stay: no collection need look through it
     told = f"Tasks: {_named([task.full_name for task in tasks])}"
     if not notices.in_log(logging.INFO, told):
-        say(told)
+        _say_if_possible(told)
     try:
         made = Worker(tasks, **options)
     except TreadleError:
@@ -88,6 +91,15 @@ def worker(modules: tuple[str, ...], *, reload: bool, places: tuple[Path, ...], 
         # Of numbers that fit each by itself.
         raise click.UsageError(str(error)) from None
     made.run()
+
+
+def _say_if_possible(told: str) -> None:
+    """Say it; where that can't be written, as on a full disk, tasks are run all the same."""
+    try:
+        say(told)
+    except OSError as error:
+        close_what_is_not_read()
+        log.warning("the output can't be written (%s): the worker runs without", error.strerror)
 
 
 def _reloading(ctx: click.Context, places: tuple[Path, ...]) -> int:
