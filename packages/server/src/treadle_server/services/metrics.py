@@ -45,7 +45,7 @@ METRICS: Mapping[str, Described] = {
     "treadle_tasks_total": Described("counter", ("job", "outcome"), "Tasks that ever ended, by how"),
     "treadle_tasks": Described("gauge", ("job", "status"), "Tasks that stand in a status"),
     "treadle_task_wait_seconds": Described(
-        "histogram", ("job",), "How long tasks were due before a run of them started"
+        "histogram", ("job",), "How long tasks were due before their first run started"
     ),
     "treadle_task_run_seconds": Described("histogram", ("job",), "How long runs took that completed or failed"),
     "treadle_workers": Described("gauge", ("state",), "Workers in a state"),
