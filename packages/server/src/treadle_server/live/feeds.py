@@ -325,6 +325,9 @@ class Feeds(EngineService):
         metered = Metered(self._rows_of(feed.view))
         with feed.reading():
             rows = await metered
+        if feed.window is not None:
+            # While its connection went back to the pool it may have been corrected, and that told.
+            rows = feed.window.last or rows
         self._tell(feed, rows, max(seq, feed.seq))
         ended = loop.time()
         # The database, which works on it meanwhile, has as long a rest at least.

@@ -106,7 +106,8 @@ class TasksView(View):
         self._shown: list[ToldTask] = []
         self._passed_over: list[ToldTask] = []
         """What was not shown because the writer was at it, when that was last looked at."""
-        self._last: ViewRows | None = None
+        self.last: ViewRows | None = None
+        """What it showed last, read or corrected."""
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether it must be read anew after a commit."""
@@ -149,9 +150,9 @@ class TasksView(View):
         await self._read_numbers(connection)
         if self._has_shifted and self.again_in is None:
             self.again_in = POSITION_SECONDS
-        if self.is_outdated and self._last is not None:
+        if self.is_outdated and self.last is not None:
             # It is read again at once: rows are missing meanwhile.
-            return self._last
+            return self.last
         return self._show()
 
     def correct(self, changed: Round) -> ViewRows | None:
@@ -265,8 +266,8 @@ class TasksView(View):
             self._ahead = min(self._ahead[0], total[0]), self._ahead[1]
         elif known.is_all and self._at is None:
             total = len(known.rows), False
-        self._last = ViewRows(rows, *total, self._ahead, self._is_partial)
-        return self._last
+        self.last = ViewRows(rows, *total, self._ahead, self._is_partial)
+        return self.last
 
     def _encoded(self, told: ToldTask) -> bytes | None:
         seq = told.task.seq
