@@ -18,7 +18,7 @@ from treadle_server.access.keys import Keys
 from treadle_server.access.principal import Principal
 from treadle_server.access.rights import claim_task
 from treadle_server.clock import Clock
-from treadle_server.domain.tasks import Task
+from treadle_server.domain.tasks import Lease, Task
 from treadle_server.errors import Unauthorized
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
@@ -53,7 +53,7 @@ class Credentials:
         """Be ready to `mint`, before anything is claimed. Raises `StoreUnavailable`."""
         await self.keys.look()
 
-    def mint(self, task: Task, user: str) -> str:
+    def mint(self, task: Task | Lease, user: str) -> str:
         """Return a credential for the task's open run, as a part of `user`.
 
         It lives until the end of the lease, and `SKEW` longer. Call `look` before.

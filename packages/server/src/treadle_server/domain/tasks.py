@@ -220,4 +220,20 @@ class Hold:
     """Whether its task counts against limits."""
 
 
-__all__ = ["NEVER_RUN", "RUN_FIELDS", "TASK_FIELDS", "Hold", "Run", "RunId", "Task", "check_times"]
+class Lease(NamedTuple):
+    """A run's lease as it stood after a command: what follows in the same batch goes on with the task itself."""
+
+    id: TaskId
+    run_id: int
+    taken_until: datetime | None
+    weight: int
+    scopes: str | None
+    cancel_requested: bool
+
+
+def lease_of(task: Task) -> Lease:
+    """Return the lease of a task's open run as it stands now."""
+    return Lease(task.id, task.run_id, task.taken_until, task.weight, task.scopes, task.cancel_requested)
+
+
+__all__ = ["NEVER_RUN", "RUN_FIELDS", "TASK_FIELDS", "Hold", "Lease", "Run", "RunId", "Task", "check_times", "lease_of"]

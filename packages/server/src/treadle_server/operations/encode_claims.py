@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from treadle_server.domain.tasks import Task
+from treadle_server.domain.tasks import Lease, Task
 from treadle_server.engine.commands import Beaten
 from treadle_server.operations.encode import bound_data, fragment, task_data
 from treadle_server.store.read.dependencies import Depended, by_name
@@ -81,12 +81,12 @@ _RARE = ("priority", "timeout", "target", "budget", "usage", "deadline", "pool",
 _RARE_JSON = ("tags", "checkpoint")
 
 
-def seconds_left(task: Task, now: datetime) -> float:
+def seconds_left(task: Task | Lease, now: datetime) -> float:
     """Return how long the task's lease lasts from `now`, in seconds."""
     return max(0.0, (task.taken_until - now).total_seconds()) if task.taken_until is not None else 0.0
 
 
-def taken_until_data(task: Task, now: datetime) -> dict[str, Any]:
+def taken_until_data(task: Lease, now: datetime) -> dict[str, Any]:
     """Return the task's lease as `TakenUntil`, with the seconds that are left of it at `now`."""
     return {
         "task_id": task.id,

@@ -10,7 +10,7 @@ from treadle_server.access.checks import speaks_for
 from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
-from treadle_server.domain.tasks import Hold, RunKey, Task
+from treadle_server.domain.tasks import Hold, Lease, RunKey, Task, lease_of
 from treadle_server.domain.usage import is_over_budget
 from treadle_server.engine.commands.hand_back import give_up, take_back
 from treadle_server.engine.commands.reports import take_report
@@ -29,7 +29,7 @@ class Beaten:
     cancel: list[RunKey] = field(default_factory=list)
     pause: list[RunKey] = field(default_factory=list)
     gone: list[RunKey] = field(default_factory=list)
-    taken_until: list[Task] = field(default_factory=list)
+    taken_until: list[Lease] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
     """Of runs that are over, whose code still runs: renewed like leases."""
 
@@ -141,7 +141,7 @@ class Beat:
             return
         if task.cancel_requested:
             answer.pause.append((task.id, task.run_id))
-        answer.taken_until.append(task)
+        answer.taken_until.append(lease_of(task))
 
 
 @dataclass(slots=True, kw_only=True)
