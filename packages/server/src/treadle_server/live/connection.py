@@ -14,12 +14,14 @@ from treadle.wire.frames import Push
 from treadle.wire.ids import TaskId, WorkerId
 from treadle_server.access.principal import Principal
 from treadle_server.access.trust import drop
+from treadle_server.domain.tasks import RunKey
 from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.live.events import EventListener
 from treadle_server.live.feeds import Feed
 from treadle_server.live.outbox import Outbox, portions
 from treadle_server.operations.encode import dumps
+from treadle_server.operations.encode_claims import run_names
 from treadle_server.operations.problems import sendable
 
 BAD_FRAME = 4400
@@ -59,11 +61,30 @@ class Connection:
     opening: Counter[str] = field(default_factory=Counter)
     """The names of subscriptions that are asked for and not there yet, each as often as it is."""
     listener: EventListener | None = None
+    laden: dict[RunKey, list[Push]] = field(default_factory=dict)
+    """Claims that are not pushed yet, for what they carry is being read, each with what is to be told behind it."""
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def push(self, kind: Push, **members: Any) -> None:
         """Send something by itself."""
         self.outbox.put(dumps({"push": kind, **members}))
+
+    def push_of_runs(self, kind: Push, runs: Iterable[RunKey]) -> None:
+        """Tell a worker something of its runs, of each of them behind its claim."""
+        known: list[RunKey] = []
+        for run in runs:
+            if run in self.laden:
+                self.laden[run].append(kind)
+            else:
+                known.append(run)
+        if known:
+            self.push(kind, runs=run_names(known))
+
+    def claimed(self, runs: Iterable[RunKey]) -> None:
+        """Tell what waited for the claims of these runs: they were pushed, or are not going to be."""
+        for run in runs:
+            for kind in self.laden.pop(run, ()):
+                self.push(kind, runs=run_names([run]))
 
     def push_tasks(self, kind: Push, tasks: Iterable[dict[str, Any]]) -> None:
         """Send tasks by itself, in as many pushes as keep each frame small."""

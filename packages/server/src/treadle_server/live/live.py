@@ -25,7 +25,6 @@ from treadle_server.live.results import Results
 from treadle_server.live.task_windows import FilterTotals
 from treadle_server.live.tokens import SessionTokens
 from treadle_server.operations.context import OperationContext
-from treadle_server.operations.encode_claims import run_names
 from treadle_server.services.base import Service
 
 log = logging.getLogger(__name__)
@@ -232,7 +231,7 @@ class Live:
         for run in lost:
             if run.task_seq in ids and run.worker_id is not None:
                 kind: Push = "gone" if run.reason in _TAKEN_AWAY else "cancel"
-                self._workers[run.worker_id].push(kind, runs=run_names([(ids[run.task_seq], run.run_id)]))
+                self._workers[run.worker_id].push_of_runs(kind, [(ids[run.task_seq], run.run_id)])
         for change in batch.tasks:
             task = change.task
             if (
@@ -241,7 +240,7 @@ class Live:
                 and change.was is task.status
                 and task.worker_id in self._workers
             ):
-                self._workers[task.worker_id].push("pause", runs=run_names([(task.id, task.run_id)]))
+                self._workers[task.worker_id].push_of_runs("pause", [(task.id, task.run_id)])
 
     def _ask_to_drain(self, session: Connection) -> None:
         """Push it, unless the worker knows: it has said so itself, or an answer has."""
@@ -259,4 +258,4 @@ class Live:
             return
         for kind in _OF_RUNS:
             if runs := getattr(instructions, kind):
-                session.push(kind, runs=run_names(runs))
+                session.push_of_runs(kind, runs)

@@ -188,12 +188,13 @@ def _deliver(session: Session, tasks: list[Task]) -> None:
     if plain := [task for task in tasks if not carries(task)] if laden else tasks:
         session.push_tasks("claim", [brief_claim(task, now) for task in plain])
     if laden:
+        session.laden |= {(task.id, task.run_id): [] for task in laden}
         session.live.soon(_deliver_laden(session, laden), name="claims that carry more")
 
 
 async def _deliver_laden(session: Session, tasks: list[Task]) -> None:
     """Push claims with what they carry, which is read first."""
-    ctx = session.live.ctx
+    ctx, runs = session.live.ctx, [(task.id, task.run_id) for task in tasks]
     try:
         carried = await carried_by(ctx, tasks)
     except StoreUnavailable as error:
@@ -202,6 +203,7 @@ async def _deliver_laden(session: Session, tasks: list[Task]) -> None:
         log.warning("what claims carry could not be read: %s", error.detail)
     now = ctx.now()
     await session.push_as_read("claim", (brief_claim(task, now, carried.get(task.id)) for task in tasks))
+    session.claimed(runs)
 
 
 async def reports(session: Session, fields: dict[str, Any]) -> Reply:
