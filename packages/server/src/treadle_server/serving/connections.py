@@ -21,6 +21,7 @@ from treadle_server.errors import TooManyRequests
 from treadle_server.live.connection import fitting
 from treadle_server.live.session import MOST_HELLO
 from treadle_server.serving.counted import Counted
+from treadle_server.serving.heard import EndsHeard
 from treadle_server.serving.refuses import Refuses
 from treadle_server.serving.turns import InTurns
 from treadle_server.serving.unread import EndsUnread
@@ -252,7 +253,7 @@ class HttpConnection(Counted, Refuses, InTurns, HttpToolsProtocol):
         return IDLE_SECONDS if is_heard else self._heard_at + IDLE_SECONDS - self.loop.time()
 
 
-class SocketConnection(Counted, Weighed, EndsUnread, InTurns, WebSocketsSansIOProtocol):
+class SocketConnection(EndsHeard, Counted, Weighed, EndsUnread, InTurns, WebSocketsSansIOProtocol):
     """A socket whose first frame is small, and whose messages are not until a token was accepted."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
