@@ -1,6 +1,7 @@
 """The OpenAPI document and the table that it is made from."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -184,3 +185,25 @@ async def test_the_document_and_the_pages_of_problems_need_no_token():
             page = await nobody.get(problem.uri)
             assert page.status_code == 200
             assert str(problem.status) in page.text
+
+
+def test_the_document_has_every_model_that_the_page_of_the_socket_names():
+    page = (Path(__file__).parents[2] / "docs/protocol.md").read_text()
+    rows = re.findall(r"^\| `[a-z_`, ]+` \|(.*)\|$", page, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b", row)}
+    models = named - {"Left", "None", "Whoever"}
+
+    assert {"Claim", "Receipt", "TaskOfMany", "WorkerItem"} <= models
+    assert models <= set(document(ENDPOINTS)["components"]["schemas"])
+
+
+async def test_a_limit_that_a_task_counts_against_has_no_member_that_the_document_has_not():
+    members = document(ENDPOINTS)["components"]["schemas"]["LimitOfTask"]["properties"]
+    async with serve() as served, httpx.AsyncClient(base_url=served.url, headers=served.headers) as client:
+        await client.put("/v1/rooms/lab/jobs", json={"category": "tasks", "name": "add", "retain": True})
+        await client.put("/v1/rooms/lab/limits/api", json={"concurrency": 1})
+        limits = {"limits": [{"name": "api"}]}
+        task = (await client.post("/v1/rooms/lab/tasks/lab:tasks:add", json=limits)).json()
+
+    [limit] = task["counts_against"]
+    assert (limit["own"], set(limit)) == (True, set(members))

@@ -16,6 +16,7 @@ from treadle.wire.pages import MOST_OF_PAGE
 from treadle.wire.problems import PROBLEMS, Problem
 from treadle.wire.reasons import ID_BEGINNING
 from treadle.wire.runs import Claim, Report
+from treadle.wire.tasks import Receipt
 from treadle.wire.webhooks import DeliveryState
 from treadle_server import __version__
 from treadle_server.api.endpoint import Endpoint
@@ -27,6 +28,8 @@ UNREAD = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST
           HTTPStatus.SERVICE_UNAVAILABLE)  # fmt: skip
 """What a connection answers, in plain text, to a request that comes to no route (`serving.connections`)."""
 _SESSION: tuple[type[BaseModel], ...] = (Frame, Hello, Watch, Unwatch, Every, Report)
+_ANSWERS: tuple[type[BaseModel], ...] = (Problem, Claim, Receipt)
+"""What is answered or pushed and no route's own answer."""
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 0, "maximum": MOST_OF_PAGE},
     "offset": {"type": "integer", "minimum": 0},
@@ -91,7 +94,7 @@ Schemas = Mapping[Any, dict[str, Any]]
 def document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
     """Return the document of the endpoints."""
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "validation") for model in _SESSION]
-    models += [(Problem, "serialization"), (Claim, "serialization")]
+    models += [(model, "serialization") for model in _ANSWERS]
     models += [(e.body, "validation") for e in endpoints if e.body is not None]
     models += [(e.answer, "serialization") for e in endpoints if e.answer is not None]
     schemas, definitions = models_json_schema(list(dict.fromkeys(models)), ref_template="#/components/schemas/{model}")

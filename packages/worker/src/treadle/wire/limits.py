@@ -156,3 +156,5 @@ class LimitOfTask(Model):
     name: str
     key: str | None = None
     weight: int = 1
+    own: bool = False
+    """Whether the task names it itself."""
