@@ -34,6 +34,13 @@ def test_a_room_with_an_at_or_a_colon_is_refused_z2(room) -> None:
         parse_room(room)
 
 
+def test_what_is_no_room_is_told_in_a_line_however_long_it_is() -> None:
+    with pytest.raises(InvalidRoom) as refused:
+        parse_room("x" * 1_000_000)
+
+    assert len(str(refused.value)) < 300
+
+
 @pytest.mark.parametrize("room", ["@global", "@internal", "room_42", "Ünï", "a b", "x" * 255])
 def test_plain_and_shared_rooms_are_accepted_z2(room) -> None:
     assert parse_room(room) == room
