@@ -38,6 +38,11 @@ from treadle.wire.tasks import TaskSubmit, TaskSubmitMany
         (TaskFilter, {"id": "zz"}, "write how an id begins, as 019aa5c0: hexadecimal digits, and - between them"),
         (TaskFilter, {"created_from": "2026-01-31"}, "write the time with its zone, as 2026-01-31T12:00:00Z"),
         (TaskSubmit, {"deadline": "2026-01-31T12:00"}, "write the time with its zone, as 2026-01-31T12:00:00Z"),
+        (
+            TaskFilter,
+            {"created_from": "2026-01-31T12:00:00 01:00"},
+            "write the time as in 2026-01-31T12:00:00Z, or with an offset such as +01:00, whose + is %2B in a URL",
+        ),
         (TaskFilter, {"failure": "x"}, "write the id of a group of failures: 16 hexadecimal digits"),
         (LimitPut, {"rate": 5}, "write an object, {…}"),
         (TokenCreate, {"name": ""}, "write 1 to 64 letters, digits, dots, underscores and dashes"),

@@ -26,6 +26,8 @@ _MATCHING = {
     SHA256: "write a SHA-256 digest: 64 hexadecimal digits in lower case",
 }
 
+_TIME = "write the time as in 2026-01-31T12:00:00Z, or with an offset such as +01:00, whose + is %2B in a URL"
+
 _KINDS = {
     "dict_type": "write an object, {…}",
     "model_type": "write an object, {…}",
@@ -40,6 +42,8 @@ _KINDS = {
     "float_type": "write a number",
     "float_parsing": "write a number",
     "finite_number": "write a finite number",
+    "datetime_parsing": _TIME,
+    "datetime_from_date_parsing": _TIME,
     "timezone_aware": "write the time with its zone, as 2026-01-31T12:00:00Z",
 }
 
