@@ -21,6 +21,20 @@ def test_of_many_findings_the_first_are_told_and_all_are_counted(count: int) -> 
     assert [error["loc"] for error in refused.value.errors] == [[f"é{i}"] for i in range(20)]
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"tags": {"": 1}}, "tags: the key '': write at least 1 character"),
+        ({"depends_on": {"": []}}, "depends_on: the key '': write at least 1 character"),
+    ],
+)
+def test_a_name_that_is_none_is_told_as_a_key(given: dict[str, object], says: str) -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        values.validate(TaskSubmit, given)
+
+    assert str(refused.value.detail).split(" (and")[0] == says
+
+
 def test_findings_deep_in_a_list_are_told_by_their_places() -> None:
     task = {"job": "lab:tasks:add", **{f"k{i}": 1 for i in range(2 * _MANY)}}
 

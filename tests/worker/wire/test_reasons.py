@@ -43,6 +43,18 @@ from treadle.wire.tasks import TaskSubmit, TaskSubmitMany
             {"created_from": "2026-01-31T12:00:00 01:00"},
             "write the time as in 2026-01-31T12:00:00Z, or with an offset such as +01:00, whose + is %2B in a URL",
         ),
+        (
+            TaskSubmit,
+            {"deadline": []},
+            "write the time as in 2026-01-31T12:00:00Z, or with an offset such as +01:00, whose + is %2B in a URL",
+        ),
+        (
+            TaskSubmit,
+            {"traceparent": "x"},
+            "write it as in 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01, which W3C says",
+        ),
+        (TaskSubmit, {"tracestate": "ü"}, "write printable ASCII characters"),
+        (TaskSubmit, {"baggage": "ü"}, "write printable ASCII characters"),
         (TaskFilter, {"failure": "x"}, "write the id of a group of failures: 16 hexadecimal digits"),
         (LimitPut, {"rate": 5}, "write an object, {…}"),
         (TokenCreate, {"name": ""}, "write 1 to 64 letters, digits, dots, underscores and dashes"),

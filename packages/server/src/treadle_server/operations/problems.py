@@ -32,10 +32,17 @@ def from_validation(error: ValidationError) -> InvalidRoomId | ValidationFailed:
         for item in listed[:_MOST_ERRORS]
     ]
     first = found[0]
-    place = ".".join(first["loc"])
+    place = _place_of(first["loc"])
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     message = f"{place}: {first['msg']}" if place else str(first["msg"])
     return ValidationFailed(message[:_LONGEST] + more, errors=found)
+
+
+def _place_of(loc: Sequence[str]) -> str:
+    """Return where something was found; of a name that is none pydantic says so behind it."""
+    if loc[-1:] == ["[key]"]:
+        return f"{'.'.join(loc[:-2])}: the key {loc[-2]!r}"
+    return ".".join(loc)
 
 
 def _listed(error: ValidationError) -> Sequence[Mapping[str, Any]]:

@@ -18,11 +18,17 @@ USER_NAME = r"^[A-Za-z0-9._-]{1,64}$"
 
 SHA256 = "^[0-9a-f]{64}$"
 
+TRACE_PARENT = r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"
+
+TRACE_MEMBERS = r"^[ -~\t]*$"
+
 _MATCHING = {
     UUID: "write a UUID, as 019aa5c0-0000-7000-8000-000000000001",
     ID_BEGINNING: "write how an id begins, as 019aa5c0: hexadecimal digits, and - between them",
     FAILURE_ID: "write the id of a group of failures: 16 hexadecimal digits",
     USER_NAME: "write 1 to 64 letters, digits, dots, underscores and dashes",
+    TRACE_PARENT: "write it as in 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01, which W3C says",
+    TRACE_MEMBERS: "write printable ASCII characters",
     SHA256: "write a SHA-256 digest: 64 hexadecimal digits in lower case",
 }
 
@@ -42,6 +48,7 @@ _KINDS = {
     "float_type": "write a number",
     "float_parsing": "write a number",
     "finite_number": "write a finite number",
+    "datetime_type": _TIME,
     "datetime_parsing": _TIME,
     "datetime_from_date_parsing": _TIME,
     "timezone_aware": "write the time with its zone, as 2026-01-31T12:00:00Z",

@@ -26,10 +26,11 @@ from treadle.wire.flows import ArgumentsFrom, DependsOn
 from treadle.wire.ids import Uuid
 from treadle.wire.limits import LimitOfTask
 from treadle.wire.options import OnDependencyFailure, ShownOptions
+from treadle.wire.reasons import TRACE_MEMBERS, TRACE_PARENT
 from treadle.wire.status import Ended, Leased, Outcome, Reason, Status
 
-TraceParent = Annotated[str, StringConstraints(pattern=r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
-TraceMembers = Annotated[str, StringConstraints(pattern=r"^[ -~\t]*$")]
+TraceParent = Annotated[str, StringConstraints(pattern=TRACE_PARENT)]
+TraceMembers = Annotated[str, StringConstraints(pattern=TRACE_MEMBERS)]
 """W3C's list of members; those that do not fit into what is carried are left out, from the end."""
 
 MOST_TRACE_STATE = 512
