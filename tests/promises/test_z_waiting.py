@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.api.rooms import until
 from tests.promises.rig import Rig, over_http, worker_of
 from tests.promises.words import Task, Worker
+from treadle_server.api import tasks
 
 pytestmark = over_http
 
@@ -180,3 +182,24 @@ async def test_z15_a_pause_or_a_retry_is_no_end(rig: Rig):
         answer = await request
 
     assert answer.json()["result"] == 2
+
+
+async def test_z15_a_task_that_is_rerun_before_its_end_is_answered_is_waited_for_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, run = await running(rig)
+    shown_task, reruns = tasks.shown_task, [run]
+
+    async def shown_late(*args: Any) -> Any:
+        if reruns:
+            await rig.root.http.post(f"/v1/tasks/{reruns.pop()['id']}/rerun")
+        return await shown_task(*args)
+
+    monkeypatch.setattr(tasks, "shown_task", shown_late)
+    async with waiting(rig, run, "wait=60") as request:
+        await worker.complete(run, 7)
+        await until(lambda: not reruns and is_waited(rig))
+        await rig.root.cancel(run)
+        answer = await request
+
+    assert answer.json()["status"] == "cancelled"

@@ -1,13 +1,16 @@
 """Tasks over HTTP: submit, list, get, wait, edit."""
 
+import asyncio
 import re
+from typing import Any
 
 from starlette.responses import Response
 
 from treadle.wire.edits import TaskPatch
 from treadle.wire.filters import TaskFilter
+from treadle.wire.ids import TaskId
 from treadle.wire.names import SHARED_ROOMS
-from treadle.wire.status import Status
+from treadle.wire.status import TERMINAL, Status
 from treadle.wire.tasks import TaskSubmit
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
@@ -17,6 +20,7 @@ from treadle_server.engine.commands import PatchStatus
 from treadle_server.engine.commands.statuses import REPORTED
 from treadle_server.errors import InvalidTaskTransition, ValidationFailed
 from treadle_server.operations import submitting, values
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.editing import edit_task
 from treadle_server.operations.encode import page_data, seen_data
 from treadle_server.operations.reading import read_task, shown_after, shown_submitted, shown_task
@@ -90,14 +94,28 @@ def wanted_wait(prefer: list[str], most: float) -> int | None:
 
 async def get(call: Call) -> Response:
     """Get a task; with `Prefer: wait=N` not before it is over, for up to N seconds."""
-    task_id, ctx = call.task_id, call.ctx
-    headers = {}
+    ctx = call.ctx
     wait = wanted_wait(call.request.headers.getlist("prefer"), ctx.settings.long_poll_max_wait_seconds)
-    if wait is not None:
-        waiting = ctx.waits.until_over(task_id, wait, lambda: read_task(ctx, task_id))
-        if await while_connected(call.request, waiting, ctx.waits.closing, ctx.access.until_invalid(call.token)):
-            headers["Preference-Applied"] = f"wait={wait}"
-    return answer(await shown_task(ctx, task_id), headers=headers)
+    if wait is None:
+        return answer(await shown_task(ctx, call.task_id))
+    waiting = _shown_when_over(ctx, call.task_id, wait)
+    shown, has_waited = await while_connected(
+        call.request, waiting, ctx.waits.closing, ctx.access.until_invalid(call.token)
+    )
+    return answer(shown, headers={"Preference-Applied": f"wait={wait}"} if has_waited else {})
+
+
+async def _shown_when_over(ctx: OperationContext, task_id: TaskId, seconds: float) -> tuple[dict[str, Any], bool]:
+    """Return the task when it is over, or after so many seconds, and whether it was waited for."""
+    loop, has_waited = asyncio.get_running_loop(), False
+    end = loop.time() + seconds
+    while True:
+        left = max(0.0, end - loop.time())
+        has_waited |= await ctx.waits.until_over(task_id, left, lambda: read_task(ctx, task_id))
+        shown = await shown_task(ctx, task_id)
+        # It may have been rerun before it was read to be shown.
+        if shown["status"] in TERMINAL or not left or ctx.waits.closing.is_set():
+            return shown, has_waited
 
 
 async def patch(call: Call) -> Response:
