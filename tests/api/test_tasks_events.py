@@ -95,6 +95,13 @@ async def test_the_last_transitions_are_listed_and_narrowed(lab: Room):
     assert await listed(room="den") == []
 
 
+async def test_transitions_of_what_is_no_tasks_id_are_refused_and_not_none(lab: Room):
+    answer = await lab.client.get("/v1/events", params={"task": "019aa5c0"})
+
+    assert (answer.status_code, problem(answer)) == (422, "validation-error")
+    assert answer.json()["detail"] == "task: '019aa5c0' is no task's id: that is a UUID"
+
+
 async def test_whoami_tells_whether_the_token_may_write(lab: Room):
     assert (await lab.client.get("/v1/whoami")).json()["may_write"] is True
 

@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import select
 from starlette.responses import Response
 
+from treadle.wire.ids import is_uuid
 from treadle.wire.problems import PROBLEMS
 from treadle_server import __version__
 from treadle_server.api.answers import answer
@@ -12,7 +13,7 @@ from treadle_server.api.call import Call
 from treadle_server.api.problems import page
 from treadle_server.clock import SystemClock
 from treadle_server.domain.visibility import Visibility
-from treadle_server.errors import NOT_STARTED, NoSuchRoute, StoreUnavailable
+from treadle_server.errors import NOT_STARTED, NoSuchRoute, StoreUnavailable, ValidationFailed
 from treadle_server.operations.context import OperationContext
 from treadle_server.store.read import stats as read_stats
 
@@ -40,8 +41,13 @@ async def shown_stats(ctx: OperationContext, visibility: Visibility | None) -> d
 
 
 async def recent_events(call: Call) -> Response:
-    """List the last transitions in brief, the oldest first; `room`, `job` and `task` narrow them."""
+    """List the last transitions in brief, the oldest first; `room`, `job` and `task` narrow them.
+
+    Raises `ValidationFailed` for what is no task's id.
+    """
     task_id = call.text("task")
+    if task_id is not None and not is_uuid(task_id):
+        raise ValidationFailed(f"task: {task_id[:100]!r} is no task's id: that is a UUID")
     limit = call.limit()
     found = call.ctx.recent.last(
         limit,
