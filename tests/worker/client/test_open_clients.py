@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -264,29 +265,40 @@ async def test_a_blocking_client_is_found_by_both_ways_of_submitting(server: Ser
     await in_thread(client.close)
 
 
-async def test_a_blocked_thread_is_told_when_the_loop_of_its_client_ends() -> None:
+async def awaited_in_a_loop_of_its_own(client: Client, work: Coroutine[Any, Any, None]) -> None:
+    await client.opening().run(work)
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda client, work: client.opening().block(work),
+        lambda client, work: asyncio.run(awaited_in_a_loop_of_its_own(client, work)),
+    ],
+    ids=["thread", "loop"],
+)
+async def test_who_waits_in_another_thread_is_told_when_the_loop_of_its_client_ends(
+    wait: Callable[[Client, Coroutine[Any, Any, None]], None],
+) -> None:
+    """In a loop of its own it was cancelled, though nobody had asked for that."""
     begun = threading.Event()
 
-    def block(client: Client) -> None:
-        async def forever() -> None:
-            begun.set()
-            await asyncio.Event().wait()
+    async def forever() -> None:
+        begun.set()
+        await asyncio.Event().wait()
 
-        with pytest.raises(errors.ConnectionLost, match="event loop ended"):
-            client.opening().block(forever())
-
-    def loop() -> threading.Thread:
-        async def main() -> threading.Thread:
-            client = await nowhere().open()
-            thread = threading.Thread(target=block, args=(client,))
-            thread.start()
+    def loop() -> "Future[None]":
+        async def main() -> "Future[None]":
+            waiting = pool.submit(wait, await nowhere().open(), forever())
             await asyncio.get_running_loop().run_in_executor(None, begun.wait)
-            return thread
+            return waiting
 
         return asyncio.run(main())
 
-    thread = await in_thread(loop)
-    await in_thread(thread.join)
+    with ThreadPoolExecutor() as pool:
+        waiting = await in_thread(loop)
+        with pytest.raises(errors.ConnectionLost, match="event loop ended"):
+            await in_thread(waiting.result)
 
 
 async def test_a_background_task_that_fails_ends_the_client_and_is_raised_when_it_is_closed() -> None:

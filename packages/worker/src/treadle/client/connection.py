@@ -40,6 +40,8 @@ _inherited: list["Connection"] = []
 """What a fork brought along. Kept, for the collector would close what belongs to the process that this one came from:
 the two share the selector that its event loop waits at."""
 
+_ENDED = "the client was closed, or its event loop ended, before the answer came"
+
 
 def _loop_here() -> asyncio.AbstractEventLoop:
     try:
@@ -119,7 +121,10 @@ class Connection:
             _inherited.append(self)
 
     async def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine in the connection's loop, from whichever loop of asyncio's this code runs in."""
+        """Run a coroutine in the connection's loop, from whichever loop of asyncio's this code runs in.
+
+        Raises `ConnectionLost` when that is another one, which ends first.
+        """
         try:
             is_here = self.is_here
         except NoClient:
@@ -127,7 +132,16 @@ class Connection:
             raise
         if is_here:
             return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+        future = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+        try:
+            await asyncio.wait({future})
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
+        if future.cancelled():
+            # Nobody has cancelled who waits here.
+            raise ConnectionLost(_ENDED)
+        return future.result()
 
     def block(self, work: Coroutine[Any, Any, R]) -> R:
         """Run a coroutine in the connection's loop, and block this thread until it returns.
@@ -144,7 +158,7 @@ class Connection:
         try:
             return system_threads.outcome(future)
         except CancelledError:
-            raise ConnectionLost("the client was closed, or its event loop ended, before the answer came") from None
+            raise ConnectionLost(_ENDED) from None
         except BaseException:
             # Ctrl-C ends the wait, so nobody waits for the request any more.
             future.cancel()
