@@ -301,6 +301,27 @@ async def test_who_waits_in_another_thread_is_told_when_the_loop_of_its_client_e
             await in_thread(waiting.result)
 
 
+async def test_a_client_whose_loop_ends_takes_nothing_more_while_its_own_tasks_end() -> None:
+    """Who let go of a task that it had followed elsewhere had the loop log that no task could be begun."""
+    are_open: list[bool] = []
+
+    async def end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            are_open.append(client.is_open)
+
+    client = await nowhere().open()
+    opening = client.opening()
+    opening.spawn(end())
+    await asyncio.sleep(0)
+
+    opening._main.cancel()
+    await asyncio.wait({opening._main})
+
+    assert are_open == [False]
+
+
 async def test_a_background_task_that_fails_ends_the_client_and_is_raised_when_it_is_closed() -> None:
     async def fail() -> None:
         raise ZeroDivisionError

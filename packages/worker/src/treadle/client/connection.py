@@ -236,7 +236,11 @@ class Connection:
         try:
             async with self._group:
                 self._started.set()
-                await self._closing.wait()
+                try:
+                    await self._closing.wait()
+                finally:
+                    # Also where the loop ends, or a background task has failed: no others are begun while these end.
+                    self._closing.set()
                 self._tell()
                 if self._session is not None:
                     await self._session.close()
