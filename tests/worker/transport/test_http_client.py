@@ -1,5 +1,6 @@
 """What the network's libraries throw by themselves is a broken connection, as what httpx throws is (N4)."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -241,3 +242,34 @@ async def test_who_asks_over_connections_that_were_closed_is_told_so_at_once_how
         await channel.request("POST", "/v1/x", {}, resend=True)
     with pytest.raises(ConnectionFailed, match="were closed"):
         await channel.request("GET", "/v1/x")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_who_asks_while_the_connections_are_closed_is_told_so_though_its_own_was_not_made_yet(
+    method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a connection that was made after that nobody knew, and it stayed open."""
+    connecting = asyncio.Event()
+    left: list[str] = []
+
+    class Silent(AsyncBaseTransport):
+        async def handle_async_request(self, request: Request) -> Response:
+            connecting.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                left.append(request.method)
+            raise AssertionError
+
+    channel = HttpChannel((URL,), None, patience=3600, transport=Silent())
+    asking = asyncio.create_task(channel.request(method, "/v1/x"))
+    await connecting.wait()
+
+    async with asyncio.timeout(30):
+        await channel.close()
+        assert left == [method]
+        await channel.close()
+        with pytest.raises(ConnectionFailed, match="were closed"):
+            await asking
+    assert "trying again" not in caplog.text

@@ -74,6 +74,8 @@ answered. A process that was stopped takes connections. Where all stand still so
 HELD_MARGIN = 15.0
 """Seconds that an answer may take beyond those for which its request was held."""
 
+_CLOSED = "the connections were closed"
+
 log = logging.getLogger("treadle.http")
 
 
@@ -114,7 +116,7 @@ class HttpChannel:
     def _open(self) -> httpx.AsyncClient:
         """Return the connections; raise `ConnectionFailed` when they are closed."""
         if self._is_closed:
-            raise ConnectionFailed("the connections were closed")
+            raise ConnectionFailed(_CLOSED)
         if self._client is None:
             self._client = network_client(transport=self._transport)
         return self._client
@@ -198,8 +200,6 @@ class HttpChannel:
                         raise
                     error, stands_still = ConnectionFailed(str(lost)), True
                 except ConnectionFailed as failed:
-                    if self._is_closed:
-                        raise
                     error = failed
                 except ProblemError as refusal:
                     self._has_answered = True
@@ -211,6 +211,8 @@ class HttpChannel:
                     self._has_answered = True
                     self._waits.over()
                     return answer
+                if self._is_closed:
+                    raise ConnectionFailed(_CLOSED)
                 self._urls.append(self._urls.pop(0))
                 if LEAST_HELD <= (after := loop.time() - asked) < held:
                     raise HoldCut(str(error), after)

@@ -5,6 +5,7 @@ right after taking it and uvloop has closed the socket by then, an `ssl.SSLError
 and an `anyio.ClosedResourceError` of a handshake. A network is no defect of whoever is on it: all of them are here.
 """
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,11 @@ class NetworkClient(httpx.AsyncClient):
     once the headers are written; otherwise a `ReadError`. What the content raises by itself is passed on.
     """
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._under_way: set[asyncio.Timeout] = set()
+        self._has_ended = asyncio.Event()
+
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         """Send a request; as httpx does, a client that is closed raises a RuntimeError."""
         if self.is_closed:
@@ -33,7 +39,7 @@ class NetworkClient(httpx.AsyncClient):
         assert isinstance(request.stream, httpx.AsyncByteStream)
         request.stream = content = _RequestContent(request.stream)
         try:
-            response = await super().send(request, **options)
+            response = await self._send(request, **options)
         except Exception as error:
             if content.error is not None:
                 raise content.error from None
@@ -45,6 +51,29 @@ class NetworkClient(httpx.AsyncClient):
             assert isinstance(response.stream, httpx.AsyncByteStream)
             response.stream = _AnswerContent(response.stream)
         return response
+
+    async def aclose(self) -> None:
+        """Close all connections, and end the requests that are under way: one of them may be about to get another."""
+        for sending in self._under_way:
+            if not sending.expired():
+                sending.reschedule(0)
+        await super().aclose()
+        while self._under_way:
+            self._has_ended.clear()
+            await self._has_ended.wait()
+
+    async def _send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        try:
+            async with asyncio.timeout(None) as sending:
+                self._under_way.add(sending)
+                return await super().send(request, **options)
+        except TimeoutError:
+            if not sending.expired():
+                raise
+            raise ConnectionAbortedError("the connections were closed") from None
+        finally:
+            self._under_way.discard(sending)
+            self._has_ended.set()
 
 
 def network_client(*, transport: httpx.AsyncBaseTransport | None = None, **options: Any) -> NetworkClient:
