@@ -175,7 +175,7 @@ async def test_the_token_is_the_one_in_the_environment_or_the_local_servers(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     local = bearer_of(None, Settings())
 
-    assert await local.ways("http://127.0.0.1:1") == [Way("http://127.0.0.1:1")]
+    assert [way.token for way in await local.ways("http://127.0.0.1:1")] == [None]
     (tmp_path / "treadle").mkdir()
     (tmp_path / "treadle" / "token").write_text("from-file\n")
     assert await local.ways("http://127.0.0.1:1") == [Way("http://127.0.0.1:1", "from-file", "127.0.0.1")]

@@ -105,6 +105,14 @@ async def test_a_name_that_leads_elsewhere_is_not_shown_the_local_token_by_socke
         assert ear.secrets == [False, False]
 
 
+async def test_who_has_no_token_is_told_where_it_was_looked_for_by_socket_and_http(settings: Settings) -> None:
+    settings.token_path.unlink()
+    async with listening() as ear, Client(f"http://127.0.0.1:{ear.port}", settings=settings) as client:
+        for ask in (client.ping, client.whoami):
+            with pytest.raises(Unauthorized, match=f"there is no {settings.token_path}: set TREADLE_TOKEN to one of"):
+                await ask()
+
+
 async def test_a_name_that_led_here_and_then_elsewhere_gets_the_token_nowhere_but_here(
     settings: Settings, names: Callable[..., None]
 ) -> None:

@@ -42,7 +42,7 @@ class Way(NamedTuple):
     address: str | None = None
     """The IP address to connect to, without a proxy; None where it is for the name, and for proxies, to say."""
     withheld: str | None = None
-    """Why the token of the data directory is not shown, where it isn't, and what to do."""
+    """Why the token of the data directory is not shown, where it isn't or there is none, and what to do."""
 
     @property
     def proxy(self) -> str | None:
@@ -115,7 +115,15 @@ class Bearer:
         if token is not None:
             return Way(url, token)
         own = self.own()
-        return Way(url) if own is None else own
+        if own is not None:
+            return own
+        if self.own_place is None:
+            return Way(url)
+        return Way(
+            url,
+            withheld=f"{url} wants a token, and there is no {self.own_place}: set TREADLE_TOKEN to one of that server's"
+            " tokens",
+        )
 
     def _at(self, url: str, token: str, addresses: list[str]) -> list[Way]:
         others = [address for address in addresses if not is_loopback_address(address)]
