@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 import types
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import copy_context
@@ -13,7 +14,7 @@ import pytest
 
 from tests.worker.conftest import working_at
 from treadle import Client, task
-from treadle.loops import ended_by, loop_factory
+from treadle.loops import ended_by, in_thread, loop_factory
 from treadle_server.testing import Served
 
 
@@ -99,3 +100,25 @@ async def test_tasks_that_begin_where_they_are_made_are_submitted_and_run(
 
     assert results == [2 * n for n in range(20)]
     assert "did not end in time" not in caplog.text
+
+
+async def test_what_was_begun_in_a_thread_is_seen_to_its_end_by_who_is_cancelled() -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def work(what: str) -> None:
+        begun.set()
+        goes_on.wait()
+        done.append(what)
+        raise OSError(what)
+
+    working = asyncio.create_task(in_thread(work, "all of it"))
+    await asyncio.to_thread(begun.wait)
+
+    working.cancel()
+    await asyncio.sleep(0)
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+
+    assert done == ["all of it"]

@@ -1,4 +1,4 @@
-"""Which event loop runs a process that is Treadle's own, what signals do there, and when tasks begin in any loop."""
+"""Which loop runs a process that is Treadle's own, what signals do there, and how tasks and threads go in any loop."""
 
 import asyncio
 import os
@@ -6,10 +6,12 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 from treadle.standard_files import open_what_is_closed
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 _before: dict[signal.Signals, Any] = {}
@@ -54,6 +56,17 @@ async def _in_next_turn(work: Coroutine[Any, Any, R]) -> R:
         work.close()
         raise
     return await work
+
+
+async def in_thread(call: Callable[P, R], *given: P.args, **options: P.kwargs) -> R:
+    """Call what blocks in a thread, and see it end whatever comes: a thread goes on when who waits is cancelled."""
+    working = asyncio.get_running_loop().run_in_executor(None, partial(call, *given, **options))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        working.exception()  # Read once: who is cancelled is told no failure, and nobody is to be warned of it.
+        raise
 
 
 @contextmanager

@@ -1,15 +1,15 @@
 """Downloads of artifacts: streamed to a file that appears when it is whole, and compared with its digest."""
 
-import asyncio
 import hashlib
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from errno import EEXIST
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from treadle.errors import ProtocolMismatch
+from treadle.loops import in_thread
 
 if TYPE_CHECKING:
     from treadle.transport.http import HttpChannel
@@ -26,25 +26,26 @@ async def download(channel: "HttpChannel", path: str, to: Path, *, params: dict[
     """
     draft = to.with_name(f".{to.name[:50]}.{secrets.token_hex(4)}")
     try:
-        with await asyncio.to_thread(_begin, draft, to) as file:
+        with ExitStack() as opened:
+            file = await in_thread(_begin, draft, to, opened)
             async with channel.stream(path, params=params) as (answer, etag):
                 found = await _write(answer.aiter_bytes(CHUNK), file)
         # A proxy may have made it a weak one.
         if etag.removeprefix("W/").strip('"') != found:
             raise ProtocolMismatch(f"{path} came with the sha256 {found}, but {etag} was stored: try again")
-        await asyncio.to_thread(draft.replace, to)
+        await in_thread(draft.replace, to)
     finally:
         with suppress(FileNotFoundError):
-            await asyncio.to_thread(draft.unlink)
+            await in_thread(draft.unlink)
     return to
 
 
-def _begin(draft: Path, to: Path) -> IO[bytes]:
-    """Open the draft, with the permissions that this process gives its files."""
+def _begin(draft: Path, to: Path, opened: ExitStack) -> IO[bytes]:
+    """Open the draft, with the permissions that this process gives its files; `opened` closes it."""
     if to.exists() and not to.is_file():
         # Who may, would have /dev/null replaced by a file, for all who write there.
         raise FileExistsError(EEXIST, "It is a device, a pipe or a socket, which would be replaced by a file", str(to))
-    return draft.open("xb")
+    return opened.enter_context(draft.open("xb"))
 
 
 async def _write(pieces: AsyncIterator[bytes], file: Any) -> str:
@@ -52,5 +53,5 @@ async def _write(pieces: AsyncIterator[bytes], file: Any) -> str:
     digest = hashlib.sha256()
     async for piece in pieces:
         digest.update(piece)
-        await asyncio.to_thread(file.write, piece)
+        await in_thread(file.write, piece)
     return digest.hexdigest()

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from treadle.errors import (
     ProtocolMismatch,
     error_for,
 )
+from treadle.loops import in_thread
 from treadle.transport.retries import QuietLog, delays
 from treadle.wire.artifacts import ArtifactItem, ArtifactUpload
 from treadle.wire.problems import Problem
@@ -207,10 +209,10 @@ async def _pieces(data: bytes | Path, size: int, check: Callable[[], None]) -> A
             check()
             yield data[start : start + CHUNK]
         return
-    file = await asyncio.to_thread(data.open, "rb")
-    with file:
+    with ExitStack() as opened:
+        file = await in_thread(lambda: opened.enter_context(data.open("rb")))
         while size > 0:
-            piece = await asyncio.to_thread(file.read, min(size, CHUNK))
+            piece = await in_thread(file.read, min(size, CHUNK))
             if not piece:
                 raise InvalidArguments(f"{data} became shorter while it was uploaded: upload a copy of it")
             check()
