@@ -413,6 +413,19 @@ async def test_c10_a_download_that_is_not_what_was_stored_leaves_no_file(
     assert list(place.iterdir()) == []
 
 
+async def test_c10_a_name_leads_to_no_other_tasks_artifact(served: Served, client: Client, tmp_path: Path) -> None:
+    """Of a web application that hands on what its user has written, anybody's were got by the application's token."""
+    others, _ = await _run_with_file(served)
+    mine = (await client.submit(tasks.from_path.bind(path=tmp_path))).id
+
+    for name in (f"../../{others}/artifacts/a.txt", f"./../../{others}/artifacts/a.txt"):
+        with pytest.raises(ArtifactNotFound):
+            await client.download(mine, name, tmp_path / "saved")
+    for name in ("./a.txt", "b/../a.txt"):
+        with pytest.raises(ArtifactNotFound):
+            await client.download(others, name, tmp_path / "saved")
+
+
 async def test_c10_a_download_goes_on_at_another_server_when_one_does_not_answer(
     served: Served, client: Client, tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from urllib.parse import quote
 
 from treadle.encryption.fields import opened_task
 from treadle.encryption.sealer import Sealer
@@ -39,8 +38,11 @@ def path_part(given: GivenId) -> str:
 
 
 def path_parts(given: str) -> str:
-    """Return a relative path as it stands in another one, each of its parts quoted; raises as `path_part`."""
-    return "/".join(quote(part, safe="") for part in plain_text(given).split("/"))
+    """Return a relative path as it stands in another one, of which it leads nowhere out.
+
+    Raises `InvalidArguments` for what is no text that can be sent.
+    """
+    return "/".join(map(names.path_part, plain_text(given).split("/")))
 
 
 def tasks_path(room: str | None) -> str:
