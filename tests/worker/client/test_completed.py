@@ -80,6 +80,17 @@ async def test_what_is_not_there_is_told(client: Client) -> None:
         await anext(client.completed([client.handle(new_task_id())], 90))
 
 
+async def test_what_is_no_handle_is_told_with_what_to_give(client: Client) -> None:
+    task_id = new_task_id()
+
+    with pytest.raises(
+        InvalidArguments, match=f"takes a TaskHandle of each task, .*handle.id. return it, not '{task_id}"
+    ):
+        await anext(client.completed([client.handle(task_id), task_id]))  # type: ignore[list-item]
+    with pytest.raises(InvalidArguments, match=r"takes a SyncHandle of each task, .* not <TaskHandle"):
+        next(SyncClient().completed([client.handle(task_id)]))  # type: ignore[list-item]
+
+
 async def test_whoever_stops_leaves_nobody_waiting(client: Client, working: Working) -> None:
     handles = [await client.submit(in_turn.bind(name)) for name in "ab"]
     let_end("a")

@@ -1,13 +1,28 @@
 """Tasks in the order in which they end."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from treadle.client.handle import TaskHandle, limit_of
-from treadle.errors import WaitTimeout
+from treadle.errors import InvalidArguments, WaitTimeout
+from treadle.values import brief
 from treadle.wire.amounts import counted, in_seconds
+
+H = TypeVar("H")
+
+
+def checked_handles(handles: Iterable[H], kind: type[Any]) -> list[H]:
+    """Return the handles to go through. Raises `InvalidArguments` for what is none of the client's kind."""
+    given = [*handles]
+    for handle in given:
+        if not isinstance(handle, kind):
+            raise InvalidArguments(
+                f"completed takes a {kind.__name__} of each task, as submit and handle(id) return it, not"
+                f" {brief(handle)}"
+            )
+    return given
 
 
 async def as_they_end(

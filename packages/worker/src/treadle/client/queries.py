@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from treadle.client.completed import as_they_end
+from treadle.client.completed import as_they_end, checked_handles
 from treadle.client.handle import TaskHandle
 from treadle.client.requests import Listing, Requester, job_path, path_part, path_parts, query_of, tasks_path
 from treadle.encryption.fields import opened_task, opened_texts
@@ -42,9 +42,10 @@ class Queries(Requester):
         """Go through handles as their tasks end, however they end: `result` gives or raises what each came to.
 
         Those that have ended already come first, in any order. Raises `WaitTimeout` when some have not ended within
-        `timeout`, seconds or a timedelta for all together (None: for ever), and otherwise as `TaskHandle.wait`.
+        `timeout`, seconds or a timedelta for all together (None: for ever), `InvalidArguments` for what is no handle,
+        and otherwise as `TaskHandle.wait`.
         """
-        given = [*handles]
+        given = checked_handles(handles, TaskHandle)
         async with aclosing(as_they_end(given, timeout)) as ended:
             async for place in ended:
                 yield given[place]

@@ -13,7 +13,7 @@ from treadle import system_threads
 from treadle.client.blocking import SyncPage, block, each
 from treadle.client.bound import Bound
 from treadle.client.client import Client
-from treadle.client.completed import as_they_end
+from treadle.client.completed import as_they_end, checked_handles
 from treadle.client.handle import TaskHandle
 from treadle.client.open_clients import enter, leave
 from treadle.client.options import Options
@@ -284,7 +284,7 @@ class SyncClient:
         self, handles: Iterable[SyncHandle[R]], timeout: float | timedelta | None = None
     ) -> Generator[SyncHandle[R]]:
         """Go through handles as their tasks end, and block until the next one has; as `Client.completed`."""
-        given = [*handles]
+        given = checked_handles(handles, SyncHandle)
         for place in each(self.run, as_they_end([handle.handle for handle in given], timeout)):
             yield given[place]
 
