@@ -445,6 +445,19 @@ async def test_c10_a_download_goes_on_at_another_server_when_one_does_not_answer
     assert hidden_in(tmp_path) == []
 
 
+async def test_c10_a_name_that_ends_in_a_directory_is_told_as_one_where_it_would_be_saved(
+    served: Served, client: Client, tmp_path: Path
+) -> None:
+    """It was said to be a device, a pipe or a socket."""
+    key = await _run_with_file(served)
+
+    for name in ("b/..", "a.txt/"):
+        with pytest.raises(IsADirectoryError):
+            await client.download(key[0], name, tmp_path)
+
+    assert hidden_in(tmp_path) == []
+
+
 async def test_c10_a_download_has_the_permissions_of_new_files_and_replaces_no_pipe(
     served: Served, client: Client, tmp_path: Path
 ) -> None:

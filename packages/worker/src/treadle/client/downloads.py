@@ -1,10 +1,11 @@
 """Downloads of artifacts: streamed to a file that appears when it is whole, and compared with its digest."""
 
 import hashlib
+import os
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, suppress
-from errno import EEXIST
+from errno import EEXIST, EISDIR
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,8 +22,8 @@ CHUNK = 1024 * 1024
 async def download(channel: "HttpChannel", path: str, to: Path, *, params: dict[str, Any] | None = None) -> Path:
     """Save what the server gives at `path` as the file `to`, which is replaced, and return that.
 
-    Raises `OSError` when the file can't be written, or is a device, a pipe or a socket, `ProtocolMismatch` when the
-    bytes are not those that were stored, and as `HttpChannel.stream`.
+    Raises `OSError` when the file can't be written, or is a directory, a device, a pipe or a socket, `ProtocolMismatch`
+    when the bytes are not those that were stored, and as `HttpChannel.stream`.
     """
     draft = to.with_name(f".{to.name[:50]}.{secrets.token_hex(4)}")
     try:
@@ -42,6 +43,8 @@ async def download(channel: "HttpChannel", path: str, to: Path, *, params: dict[
 
 def _begin(draft: Path, to: Path, opened: ExitStack) -> IO[bytes]:
     """Open the draft, with the permissions that this process gives its files; `opened` closes it."""
+    if to.is_dir():
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(to))
     if to.exists() and not to.is_file():
         # Who may, would have /dev/null replaced by a file, for all who write there.
         raise FileExistsError(EEXIST, "It is a device, a pipe or a socket, which would be replaced by a file", str(to))
