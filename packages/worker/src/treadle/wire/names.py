@@ -46,8 +46,8 @@ def parse_room(room: str) -> str:
     if isinstance(room, str) and (room in SHARED_ROOMS or _ROOM.fullmatch(room)):
         return room
     raise InvalidRoom(
-        f"{str(room)[:100]!r} is not a room: use @global, @internal, or 1 to 255 characters without '@', ':', '/' and"
-        " control characters"
+        f"{room!r:.100} is not a room: use @global, @internal, or 1 to 255 characters without '@', ':', '/' and control"
+        " characters"
     )
 
 
