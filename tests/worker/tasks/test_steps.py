@@ -21,7 +21,7 @@ from treadle import Client, Context, Options, TaskFailed, task
 from treadle.errors import BadValue, InvalidArguments, InvalidStep, StaleRun, StepMismatch, problem_named
 from treadle.tasks import step_calls
 from treadle.tasks import steps as steps_of
-from treadle.tasks.context import check_steps
+from treadle.tasks.context import check_end
 from treadle.tasks.endings import meant
 from treadle.wire.amounts import in_seconds
 from treadle.wire.status import Reason, Status
@@ -205,10 +205,10 @@ async def test_a_completion_that_never_asked_for_a_kept_step_is_a_mismatch(
 
 
 def test_a_task_without_a_context_never_asks_for_what_is_kept() -> None:
-    check_steps({"steps": 0}, None)
+    check_end({"steps": 0}, None)
 
     with pytest.raises(StepMismatch, match="without asking for 2 steps"):
-        check_steps({"steps": 2}, None)
+        check_end({"steps": 2}, None)
 
 
 async def test_code_that_catches_its_sleep_and_returns_fails(client: Client, working: Working) -> None:
@@ -331,7 +331,7 @@ async def test_a_run_asks_for_what_its_claim_does_not_carry_once(claim: dict[str
     assert port.asked == is_asked
     # What was kept is not kept again.
     assert [one["step"] for one in port.kept] == (["more"] if claim else ["charge", "more"])
-    check_steps(claim, ctx)
+    check_end(claim, ctx)
 
 
 class Nobody:
@@ -427,7 +427,7 @@ async def test_a_step_that_was_never_awaited_is_a_mismatch(asked: Callable[[Cont
     asked(ctx)
 
     with pytest.raises(StepMismatch, match=r"step '\w+'( \(number 2 of that name\))? was asked for and never awaited"):
-        check_steps({}, ctx)
+        check_end({}, ctx)
 
 
 @pytest.mark.parametrize("is_begun", [False, True], ids=["bare", "create_task"])
@@ -451,7 +451,7 @@ async def test_a_step_that_was_cancelled_before_it_began_is_none() -> None:
     begun.cancel()
     await asyncio.wait([begun])
 
-    check_steps({}, ctx)
+    check_end({}, ctx)
 
 
 async def test_what_could_not_be_read_for_a_run_that_was_cancelled_is_no_error_of_the_log(
@@ -558,7 +558,7 @@ def test_threads_that_read_what_is_kept_at_the_same_time_have_asked_for_what_the
     ctx = _ask_in_threads(port)
 
     with pytest.raises(StepMismatch, match="step 'm0', which the task keeps"):
-        check_steps({}, ctx)
+        check_end({}, ctx)
 
 
 def test_a_mismatch_is_an_error_of_the_sdk() -> None:

@@ -12,7 +12,7 @@ from tests.worker import jobs
 from treadle import Client, Context, Options, SyncClient, TaskFailed, task
 from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed, StaleRun, error_for, problem_named
-from treadle.tasks.context import Credential
+from treadle.tasks.awaitables import Credential
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held
 from treadle_server.testing import Served, serve

@@ -23,8 +23,9 @@ from treadle.isolation.copies import end_copy
 from treadle.isolation.lease_killer import end_group, kill_at_the_end
 from treadle.isolation.loading import load
 from treadle.isolation.output import Output, captured, current, line_by_line
+from treadle.tasks.awaitables import Credential, Done
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Context, Credential, Done, check_steps, has_running_steps
+from treadle.tasks.context import Context, check_end, has_running_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.dependencies import payload_of
 from treadle.tasks.endings import Ending, completed, raised
@@ -200,7 +201,7 @@ class Running:
         first = (self._context,) if self._task.signature.wants_context else ()
         if not self._task.is_async:
             result = self._task.function(*first, **self._arguments)
-            check_steps(self._claim, self._context)
+            check_end(self._claim, self._context)
             return result
         result = asyncio.run(self._await(first))
         if self._raised is not None:
@@ -218,7 +219,7 @@ class Running:
         try:
             result = await self._task.function(*first, **self._arguments)
             # At the end of the loop what has not begun is cancelled, as if the code had done so.
-            check_steps(self._claim, self._context)
+            check_end(self._claim, self._context)
         except BaseException as error:  # noqa: BLE001 - it is raised again behind the loop
             self._raised = error
         else:

@@ -94,7 +94,7 @@ class Uploading:
     """An upload: `await` it for the artifact; in threads and processes it is done, and `item` has the artifact."""
 
     def __init__(self, work: "Coroutine[Any, Any, ArtifactItem] | ArtifactItem") -> None:
-        self._work = work
+        self.work = work
         self._item: ArtifactItem | None = None if isinstance(work, Coroutine) else work
 
     @property
@@ -106,6 +106,6 @@ class Uploading:
 
     def __await__(self) -> "Generator[Any, None, ArtifactItem]":
         if self._item is None:
-            assert isinstance(self._work, Coroutine)
-            self._item = yield from self._work.__await__()
+            assert isinstance(self.work, Coroutine)
+            self._item = yield from self.work.__await__()
         return self._item

@@ -1,12 +1,11 @@
 """What a task's code sees of its run: `Context`, the first parameter of the functions that want one."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from threading import Event, Lock
 from typing import (
     TYPE_CHECKING,
     Any,
-    Generic,
     Protocol,
     TypeVar,
     TypeVarTuple,
@@ -15,6 +14,7 @@ from typing import (
     overload,
 )
 
+from treadle.tasks.awaitables import Credential, Unawaited
 from treadle.tasks.outcomes import Interrupted
 from treadle.wire.fields import MOST_USAGE
 from treadle.wire.runs import MOST_MESSAGE, Level
@@ -98,6 +98,7 @@ class Context:
         self._cancelled = False
         self._task: Claim | None = None
         self._steps: Steps | None = None
+        self._unawaited: Unawaited | None = None
 
     @property
     def task(self) -> "Claim":
@@ -139,16 +140,25 @@ class Context:
     def save(self, checkpoint: Any) -> Awaitable[None]:
         """Store a checkpoint (JSON) that the next run gets after a retry, a loss or a resume.
 
-        `await ctx.save(…)` in async code; in threads and processes the call itself returns when it is stored. Raises
-        `StaleRun` when the run is no longer this worker's: stop then. Raises `BadValue` for what can't be kept (a NUL
-        character, NaN, a `SecretStr`, what is no JSON …), which names the place, and fails the run unless it is caught.
+        `await ctx.save(…)` in async code, whose run fails without; in threads and processes the call itself returns
+        when it is stored. Raises `StaleRun` when the run is no longer this worker's: stop then. Raises `BadValue` for
+        what can't be kept (a NUL character, NaN, a `SecretStr`, what is no JSON …), which names the place, and fails
+        the run unless it is caught.
         """
         from treadle.values import check_no_secret, plain
 
         data = plain(checkpoint, "checkpoint")
         check_no_secret(checkpoint, data, "checkpoint")
         self._checkpoint = data
-        return self._port.save(data)
+        saving = self._port.save(data)
+        self._is_to_be_awaited("ctx.save(…)", saving)
+        return saving
+
+    def _is_to_be_awaited(self, what: str, work: Any) -> None:
+        if isinstance(work, Coroutine):
+            if self._unawaited is None:
+                self._unawaited = Unawaited()
+            self._unawaited.note(what, work)
 
     @overload
     def step(
@@ -253,17 +263,20 @@ class Context:
     def upload(self, source: "Source", *, name: str | None = None, content_type: str | None = None) -> "Uploading":
         """Store a file with the run, under its own name or `name`: a path, bytes, or an async iterator of bytes.
 
-        `await ctx.upload(…)` gives the artifact in async code; in threads and processes the call itself returns when it
-        is stored. The type follows from the name unless it is given. A file is streamed, and must not change meanwhile.
-        Raises `InvalidArguments` for what can't be uploaded, `StaleRun` or `ArtifactConflict` when the run is no longer
-        this worker's or has such an artifact with other content, `Forbidden` when the bucket that files go to refuses
-        it, and `ConnectionFailed`; then nothing is stored.
+        `await ctx.upload(…)` gives the artifact in async code, whose run fails without; in threads and processes the
+        call itself returns when it is stored. The type follows from the name unless it is given. A file is streamed,
+        and must not change meanwhile. Raises `InvalidArguments` for what can't be uploaded, `StaleRun` or
+        `ArtifactConflict` when the run is no longer this worker's or has such an artifact with other content,
+        `Forbidden` when the bucket that files go to refuses it, and `ConnectionFailed`; then nothing is stored.
         """
         from treadle.tasks.content import Uploading, content_of, is_stream, plain
 
         if is_stream(source):
-            return Uploading(self._upload_stream(source, name, content_type))  # type: ignore[arg-type]
-        return self._port.upload(content_of(plain(source), name, content_type))
+            uploading = Uploading(self._upload_stream(source, name, content_type))  # type: ignore[arg-type]
+        else:
+            uploading = self._port.upload(content_of(plain(source), name, content_type))
+        self._is_to_be_awaited("ctx.upload(…)", uploading.work)
+        return uploading
 
     async def _upload_stream(
         self, source: "AsyncIterable[bytes]", name: str | None, content_type: str | None
@@ -363,11 +376,20 @@ async def stopped_steps(context: Context | None) -> None:
         await context._steps.threads_ended()  # noqa: SLF001
 
 
-def check_steps(claim: dict[str, Any], context: Context | None) -> None:
+def check_awaited(context: Context | None) -> None:
+    """Raise `RuntimeError` when code has returned that never awaited what it was given; None for code without."""
+    if context is not None and context._unawaited is not None:  # noqa: SLF001
+        said = context._unawaited.said()  # noqa: SLF001
+        if said is not None:
+            raise RuntimeError(said)
+
+
+def check_end(claim: dict[str, Any], context: Context | None) -> None:
     """Raise `StepMismatch` when code has returned that never asked for a step which its task keeps.
 
-    `context` is None for code that has none.
+    Otherwise as `check_awaited`; None for code that has no context.
     """
+    check_awaited(context)
     steps = None if context is None else context._steps_of_run() if claim.get("steps") else context._steps  # noqa: SLF001
     if steps is not None:
         steps.check_end()
@@ -375,24 +397,3 @@ def check_steps(claim: dict[str, Any], context: Context | None) -> None:
         from treadle.tasks.steps import unasked
 
         raise unasked(number)
-
-
-class Done(Generic[R]):
-    """What is there already: awaiting it gives it at once."""
-
-    def __init__(self, value: R) -> None:
-        self._value = value
-
-    def __await__(self) -> Generator[Any, None, R]:
-        yield from ()
-        return self._value
-
-
-class Credential(str):
-    """A credential that is at hand. Awaiting it gives itself, so that code of every kind may write the same."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[Any, None, "Credential"]:
-        yield from ()
-        return self

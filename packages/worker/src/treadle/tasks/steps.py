@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from datetime import datetime, timedelta
-from inspect import CORO_CREATED, getcoroutinestate
 from threading import Lock
 from typing import Any, NoReturn, Protocol
 
 from treadle.client.options import seconds
 from treadle.errors import BadValue, InvalidStep, StepMismatch
 from treadle.loops import has_loop
+from treadle.tasks.awaitables import Unawaited
 from treadle.tasks.endings import meant
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
 from treadle.tasks.step_calls import check_function, name_of, returned, run
@@ -72,8 +72,7 @@ class Steps:
         self._asked: dict[str, int] = {}
         self._kept: dict[tuple[str, int], Kept] | None = None
         self._unasked: set[tuple[str, int]] = set()
-        self._unawaited: dict[tuple[str, int], Coroutine[Any, Any, Any]] = {}
-        """What async code has asked for and not awaited yet."""
+        self._unawaited = Unawaited()
         carried: list[Kept] = claim.get("kept_steps") or []
         if len(carried) == self._known:
             self._learn(carried)
@@ -132,13 +131,8 @@ class Steps:
                 f"the code returned although step {self.suspended.step!r} had asked it to end: let the exception"
                 " through that ctx.sleep and ctx.receive raise (a BaseException)"
             )
-        # One that was cancelled before it began is closed.
-        if never := [key for key, work in self._unawaited.items() if getcoroutinestate(work) == CORO_CREATED]:
-            for key in never:
-                _forget(self._unawaited[key])
-            raise StepMismatch(
-                f"{_shown(*never[0])} was asked for and never awaited, so that it was not done: write `await` before it"
-            )
+        if (said := self._unawaited.said()) is not None:
+            raise StepMismatch(said)
         if self._kept is None:
             raise unasked(self._known)
         if self._unasked:
@@ -156,7 +150,7 @@ class Steps:
     def _given(self, name: str, occurrence: int, work: Coroutine[Any, Any, Any]) -> Any:
         """Return what async code awaits; in other code, what came of it."""
         if self._is_async:
-            self._unawaited[name, occurrence] = work
+            self._unawaited.note(_shown(name, occurrence), work)
             return work
         return finished(work)
 
@@ -180,7 +174,6 @@ class Steps:
 
     async def _known_as(self, name: str, occurrence: int, kind: str, function: str | None = None) -> Kept | None:
         """Return a step that an earlier run kept. Raises `StepMismatch` when it is something else."""
-        self._unawaited.pop((name, occurrence), None)
         if self._mismatch is not None:
             raise self._mismatch
         if self._kept is None:
@@ -323,15 +316,6 @@ def _shown(name: str, occurrence: int) -> str:
 
 def _what(kind: str, function: str | None) -> str:
     return f"a call of {function}" if kind == "call" else f"a {kind}"
-
-
-def _forget(work: Coroutine[Any, Any, Any]) -> None:
-    """End what has not begun and nobody is to be warned of, be it given to `asyncio.create_task`."""
-    for task in asyncio.all_tasks():
-        if task.get_coro() is work:
-            task.cancel()
-            return
-    work.close()
 
 
 def finished(work: Coroutine[Any, Any, Any]) -> Any:

@@ -16,8 +16,9 @@ from treadle.errors import InvalidArguments, PayloadTooLarge, ValidationFailed, 
 from treadle.loops import has_loop
 from treadle.settings import Settings, split_urls
 from treadle.tasks import endings
+from treadle.tasks.awaitables import Credential, Done
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Context, Credential, Done, check_steps
+from treadle.tasks.context import Context, check_end
 from treadle.tasks.definition import Task
 from treadle.tasks.dependencies import payload_of
 from treadle.tasks.endings import Ending
@@ -268,5 +269,5 @@ async def _within(
 
 def _checked(task: Task[..., Any], claim: dict[str, Any], context: Context, result: Any) -> Any:
     returned = task.signature.returns.write(result, "result")
-    check_steps(claim, context)
+    check_end(claim, context)
     return returned

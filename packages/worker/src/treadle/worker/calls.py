@@ -31,7 +31,7 @@ from treadle.isolation.processes import Child, ChildDied, Children, origin_of
 from treadle.isolation.threads import CodeExit, call_in_thread
 from treadle.tasks import endings
 from treadle.tasks.content import Content
-from treadle.tasks.context import Context, Port, check_steps, stopped_steps
+from treadle.tasks.context import Context, Port, check_awaited, check_end, stopped_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
 from treadle.tasks.outcomes import Suspend
@@ -196,6 +196,7 @@ class Caller:
 
         try:
             result = await chained(self._middleware, context, innermost)()
+            check_awaited(context)
         except asyncio.CancelledError as cancelled:
             if self._is_ending and held.stop is None and this.cancelling():
                 raise
@@ -238,7 +239,7 @@ class Caller:
             else:
                 result = await task.function(context, **arguments)
             end_copy(ours)
-            check_steps(held.claim, context)
+            check_end(held.claim, context)
             ending = endings.completed(result, task.signature.returns)
         except asyncio.CancelledError as cancelled:
             if self._is_ending and held.stop is None and code.cancelling():
@@ -272,7 +273,7 @@ class Caller:
         held.stop_code = stop
         try:
             result = await future
-            check_steps(held.claim, context)
+            check_end(held.claim, context)
             ended: Ended = endings.completed(result, task.signature.returns), None
         except (Exception, Suspend) as raised:  # noqa: BLE001 - whatever the task raised is its end
             error = raised.cause if isinstance(raised, CodeExit) else raised

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed
-from treadle.tasks.context import Credential
+from treadle.tasks.awaitables import Credential
 from treadle.transport.retries import delays
 from treadle.worker.lease import Held
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from treadle.errors import ConnectionFailed, InvalidArguments, ProblemError, TreadleError
 from treadle.ids import RunKey
 from treadle.loops import has_loop
+from treadle.tasks.awaitables import Done
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Done
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.runs import Level
 from treadle.worker.credentials import Credentials
