@@ -4,7 +4,7 @@ import errno
 import io
 import os
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 
 def open_what_is_closed() -> None:
@@ -46,13 +46,20 @@ def close_what_is_not_read() -> None:
 
     At its end Python would complain of it.
     """
-    for stream in filter(None, (sys.stdout, sys.stderr)):
-        try:
-            stream.flush()
-        except OSError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
+    for stream in (sys.stdout, sys.stderr):
+        close_unless_written(stream)
+
+
+def close_unless_written(stream: TextIO | None) -> None:
+    """Have a stream lead nowhere from now on when what is buffered of it can't be written."""
+    if stream is None:
+        return
+    try:
+        stream.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 class _WholeWrites(io.FileIO):

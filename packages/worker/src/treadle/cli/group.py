@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
@@ -13,7 +14,7 @@ from treadle.cli import INTERRUPTED
 from treadle.cli.absent import ELSEWHERE, NotInstalled
 from treadle.cli.summaries import SummaryGroup
 from treadle.cli.texts import taking_texts
-from treadle.standard_files import close_what_is_not_read
+from treadle.standard_files import close_unless_written, close_what_is_not_read
 
 ENTRY_POINTS = "treadle.commands"
 
@@ -107,6 +108,9 @@ def _ending_quietly() -> Iterator[None]:
         close_what_is_not_read()
     else:
         return
+    finally:
+        # Lines of a log for which its disk has no room are no failure of the command; Python makes 120 of them.
+        close_unless_written(sys.stderr)
     raise SystemExit(NOT_READ)
 
 
