@@ -67,6 +67,11 @@ async def test_a_plain_job_refuses_a_sealed_payload_for_nobody_would_open_it(lab
     assert (await lab.submit(1))["encrypted"] is False
 
 
+async def lasting(vault: Room, task_id: str) -> dict[str, Any]:
+    """Return the task without its lease, which a server that has just started stamps anew."""
+    return {name: value for name, value in (await vault.get(task_id)).items() if name != "taken_until"}
+
+
 @pytest.mark.parametrize(
     ("report", "body", "named"),
     [
@@ -89,7 +94,7 @@ async def test_no_report_brings_plain_text_in_by_its_route_or_among_many(
 ) -> None:
     run = await started(vault)
     task_id = run.split("/")[3]
-    before = await vault.get(task_id)
+    before = await lasting(vault, task_id)
 
     alone = await vault.client.post(f"{run}/{report}", json=body)
     one = {"task_id": task_id, "run_id": 0, "kind": report, **body}
@@ -98,7 +103,7 @@ async def test_no_report_brings_plain_text_in_by_its_route_or_among_many(
     refused(alone, "validation-error", named, "encrypted")
     answer = among.json()["answers"][0]
     assert (answer["status"], answer["type"]) == (422, "/v1/problems/validation-error")
-    assert await vault.get(task_id) == before
+    assert await lasting(vault, task_id) == before
     assert (await vault.client.get(f"/v1/tasks/{task_id}/logs")).json()["items"] == []
 
 
