@@ -18,6 +18,7 @@ from tests.chaos.processes import free_port
 from tests.waiting import look_until
 from tests.worker.jobs import double
 from treadle import Client
+from treadle.standard_files import close_unless_written
 from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio
@@ -147,3 +148,10 @@ def _waits_to_be_read(pipe: int) -> int:
     count = array("i", [0])
     fcntl.ioctl(pipe, termios.FIONREAD, count)
     return count[0]
+
+
+def test_a_stream_that_the_code_has_closed_is_left_as_it_is(tmp_path: Path) -> None:
+    """Each command ends so: what a task had closed made a traceback of its worker's end."""
+    with (tmp_path / "closed").open("w") as stream:
+        close_unless_written(stream)
+    close_unless_written(stream)

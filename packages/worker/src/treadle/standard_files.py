@@ -52,7 +52,7 @@ def close_what_is_not_read() -> None:
 
 def close_unless_written(stream: TextIO | None) -> None:
     """Have a stream lead nowhere from now on when what is buffered of it can't be written."""
-    if stream is None:
+    if stream is None or stream.closed:
         return
     try:
         stream.flush()
