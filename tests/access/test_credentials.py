@@ -338,6 +338,16 @@ FORGED: dict[str, Callable[[str], str]] = {
 }
 
 
+async def test_g10_a_credential_is_signed_as_a_library_for_such_tokens_signs_it(site: Site):
+    run = await site.take(scopes=[SUBMIT, "queue:read:lab"])
+    [key] = await keys_of(site)
+
+    claims = jwt.decode(run.credentials, key.secret, ["HS256"], options={"verify_exp": False})
+
+    assert run.credentials == signed(claims, key)
+    assert claims["scopes"] == [f"queue:claim-task:{run.claim['id']}/0", SUBMIT, "queue:read:lab"]
+
+
 @pytest.mark.parametrize("forged", FORGED)
 async def test_g10_a_forged_credential_is_refused_and_not_a_word_of_it_is_repeated(site: Site, forged: str):
     run = await site.take()
