@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from websockets.asyncio.client import connect
 
 from tests.live.conftest import Open
@@ -215,6 +216,21 @@ async def test_a_run_number_past_its_bits_is_refused_alone(opened: Open):
 
     assert [one["status"] for one in told["answers"]] == [422] * len(wrong) + [200]
     assert [one["run_id"] for one in told["answers"]] == [2**31, None, None, None, None, 0]
+
+
+@pytest.mark.parametrize("starts", ["yes", 1, None, []])
+async def test_a_flag_of_a_plain_report_that_is_none_is_refused_alone(opened: Open, starts: Any):
+    """N1: it was taken for false, and the completion counted."""
+    socket, [good, bad] = await worker_with(opened, 2)
+    await socket.call("reports", reports=[{**ref(bad), "kind": "started"}])
+    ends = [{**ref(bad), "kind": "completed", "starts": starts}, {**ref(good), "kind": "completed", "starts": True}]
+
+    told = await socket.call("reports", reports=ends)
+    bad_now = (await socket.call("get", id=bad["id"]))["status"]
+
+    assert [one["status"] for one in told["answers"]] == [422, 200]
+    assert told["answers"][0]["detail"].startswith("starts: ")
+    assert bad_now == "running"
 
 
 async def test_a_request_without_a_number_is_answered_to_nobody_and_the_session_goes_on(opened: Open):

@@ -17,7 +17,7 @@ from treadle_server.errors import ValidationFailed
 from treadle_server.operations.carrying import carried_by
 from treadle_server.operations.encode import page_data
 from treadle_server.operations.encode_claims import claim_data
-from treadle_server.operations.reporting import ReportsOutline, names_of, report_answer, report_many
+from treadle_server.operations.reporting import ReportsOutline, report_answers, report_many
 from treadle_server.operations.worker_rows import beaten_data, beats_data, plain_worker, worker_data
 from treadle_server.operations.workers import check_owner, drain_worker, register_worker, shown_worker, take_beat
 from treadle_server.store.read import workers as read_workers
@@ -119,5 +119,4 @@ async def report(call: Call) -> Response:
     wanted: ReportsOutline = call.body
     await check_owner(call.ctx, call.principal, call.worker_id)
     refused = await report_many(call.ctx, call.principal, call.worker_id, wanted.reports)
-    named = enumerate(names_of(wanted.reports))
-    return answer({"answers": [report_answer(*name, refused.get(i)) for i, name in named]})
+    return answer({"answers": report_answers(wanted.reports, refused)})

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -28,15 +27,7 @@ from treadle_server.operations.carrying import carried_by, carries
 from treadle_server.operations.encode import job_data
 from treadle_server.operations.encode_claims import brief_claim, leases_data, run_names
 from treadle_server.operations.jobs import register_job
-from treadle_server.operations.reporting import (
-    ReportsOutline,
-    names_of,
-    plain_reports,
-    refusal,
-    report_answer,
-    report_many,
-    take_reports,
-)
+from treadle_server.operations.reporting import ReportsOutline, refusal, report_answer, report_answers, report_many
 from treadle_server.operations.runs import reclaim_run
 from treadle_server.operations.steps import receive_message
 from treadle_server.operations.worker_rows import beaten_data
@@ -214,16 +205,11 @@ async def reports(session: Session, fields: dict[str, Any]) -> Reply:
     if session.slot is not None:
         session.slot.heard(ctx.engine.clock.monotonic())
     brief = fields.pop("brief", False)
-    if (plain := plain_reports(ctx, fields)) is not None:
-        refused = await take_reports(ctx, session.principal, worker_id, plain)
-        names: Sequence[tuple[str | None, int | None]] = [(task_id, run_id) for task_id, run_id, _ in plain]
-    else:
-        given = values.outline(ReportsOutline, fields, "reports").reports
-        refused = await report_many(ctx, session.principal, worker_id, given)
-        names = names_of(given)
+    given = values.outline(ReportsOutline, fields, "reports").reports
+    refused = await report_many(ctx, session.principal, worker_id, given)
     if brief is True:
         return Reply({"refused": [{"index": i, **refusal(error)} for i, error in sorted(refused.items())]})
-    return Reply({"answers": [report_answer(*name, refused.get(i)) for i, name in enumerate(names)]})
+    return Reply({"answers": report_answers(given, refused)})
 
 
 async def beat(session: Session, fields: dict[str, Any]) -> Reply:

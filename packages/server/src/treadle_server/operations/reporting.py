@@ -1,6 +1,6 @@
 """From a worker's report on the wire to the engine's."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
@@ -152,36 +152,38 @@ _PLAIN_KEYS = frozenset({"task_id", "run_id", "kind", "result", "starts"})
 _PLAIN_KINDS = frozenset({"started", "completed"})
 
 
-def plain_reports(ctx: OperationContext, fields: dict[str, Any]) -> list[tuple[TaskId, int, RunReport]] | None:
+def _plain(ctx: OperationContext, reports: Sequence[Any]) -> list[tuple[TaskId, int, RunReport]] | None:
     """Return the reports when all of them are starts and completions of runs that this server knows; else None.
 
     What is known needs no validation of its own: its id is compared, and its result is JSON that can be kept.
     """
-    reports = fields.get("reports")
-    if len(fields) != 1 or not isinstance(reports, list) or not 0 < len(reports) <= MOST_OF_REQUEST:
-        return None
-    knows = ctx.engine.fast_reports.knows
     plain: list[tuple[TaskId, int, RunReport]] = []
-    for report in reports:
-        if not (isinstance(report, dict) and report.keys() <= _PLAIN_KEYS):
+    for given in reports:
+        if (report := _plain_report(ctx, given)) is None:
             return None
-        task_id, run_id, kind = report.get("task_id"), report.get("run_id"), report.get("kind")
-        if (
-            type(run_id) is not int
-            or kind not in _PLAIN_KINDS
-            or type(task_id) is not str
-            or not knows(TaskId(task_id))
-        ):
-            return None
-        result = report.get("result")
-        if not (0 <= run_id <= values.MOST_RUN_ID and is_kept(result)):
-            return None
-        try:
-            text = None if result is None or kind == "started" else values.text_of(result)
-        except PayloadTooLarge:
-            return None
-        plain.append((TaskId(task_id), run_id, RunReport(kind=kind, result=text, starts=report.get("starts") is True)))
+        plain.append(report)
     return plain
+
+
+def _plain_report(ctx: OperationContext, given: Any) -> tuple[TaskId, int, RunReport] | None:
+    if not (isinstance(given, dict) and given.keys() <= _PLAIN_KEYS):
+        return None
+    task_id, run_id, kind = given.get("task_id"), given.get("run_id"), given.get("kind")
+    starts, result = given.get("starts", False), given.get("result")
+    if (
+        type(run_id) is not int
+        or kind not in _PLAIN_KINDS
+        or type(starts) is not bool
+        or type(task_id) is not str
+        or not ctx.engine.fast_reports.knows(TaskId(task_id))
+        or not (0 <= run_id <= values.MOST_RUN_ID and is_kept(result))
+    ):
+        return None
+    try:
+        text = None if result is None or kind == "started" else values.text_of(result)
+    except PayloadTooLarge:
+        return None
+    return TaskId(task_id), run_id, RunReport(kind=kind, result=text, starts=starts)
 
 
 async def report_many(
@@ -189,8 +191,11 @@ async def report_many(
 ) -> dict[int, TreadleError]:
     """Take the reports in their order; return why some, by their place, were refused.
 
-    Raises `ValidationFailed` when not one of them is a report, and as `take_reports`.
+    Raises `ValidationFailed` when not one of them is a report, and `StoreUnavailable` or `TooManyRequests` when one was
+    refused by that: all are to be sent again.
     """
+    if (plain := _plain(ctx, given)) is not None:
+        return await _take(ctx, principal, worker_id, plain)
     reports = await values.each(Report, given)
     if all(isinstance(report, TreadleError) for report in reports):
         raise next(report for report in reports if isinstance(report, TreadleError))
@@ -207,21 +212,18 @@ async def report_many(
         except TreadleError as error:
             refused[i] = error
     if taken:
-        found = await take_reports(ctx, principal, worker_id, taken)
+        found = await _take(ctx, principal, worker_id, taken)
         refused |= {places[i]: error for i, error in found.items()}
     return refused
 
 
-async def take_reports(
+async def _take(
     ctx: OperationContext,
     principal: Principal,
     worker_id: WorkerId | None,
     reports: list[tuple[TaskId, int, RunReport]],
 ) -> dict[int, TreadleError]:
-    """Take reports as the engine knows them; return why some, by their place, were refused.
-
-    Raises `StoreUnavailable` or `TooManyRequests` when one of them was refused by that: all are to be sent again.
-    """
+    """Take reports as the engine knows them; return why some, by their place, were refused. Raises as `report_many`."""
     refused = await ctx.engine.run(ReportMany(principal=principal, worker_id=worker_id, reports=reports))
     for error in refused.values():
         if error.type.status >= 500 or error.type.status == 429:
@@ -234,10 +236,11 @@ def refusal(error: TreadleError) -> dict[str, Any]:
     return {"status": error.type.status, "type": error.type.uri, "detail": error.detail}
 
 
-def names_of(given: Sequence[Any]) -> list[tuple[str | None, int | None]]:
-    """Return the run that each of the reports names; None for what is no name."""
+def report_answers(given: Sequence[Any], refused: Mapping[int, TreadleError]) -> list[dict[str, Any]]:
+    """Return how each of the reports was taken as `ReportAnswer`, with the run that it names, where that is a name."""
     reports = (report if isinstance(report, dict) else {} for report in given)
-    return [(_task_id(report.get("task_id")), _run_id(report.get("run_id"))) for report in reports]
+    names = ((_task_id(report.get("task_id")), _run_id(report.get("run_id"))) for report in reports)
+    return [report_answer(*name, refused.get(i)) for i, name in enumerate(names)]
 
 
 def _task_id(value: object) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.frames import MOST_SHOWN
@@ -20,6 +20,7 @@ from treadle_server.store.transaction.load import to_worker
 from treadle_server.store.types import Instant
 
 _COLUMNS = [workers.c[name] for name in WORKER_FIELDS]
+_BY_ID = select(*_COLUMNS).where(workers.c.id == bindparam("worker_id"))
 
 
 MOST_RUNNING = 100
@@ -60,7 +61,7 @@ async def get(connection: AsyncConnection, worker_id: WorkerId) -> Worker:
 
 async def find(connection: AsyncConnection, worker_id: WorkerId) -> Worker | None:
     """Return the worker, without the jobs that it serves, or None when there is none."""
-    row = (await connection.execute(select(*_COLUMNS).where(workers.c.id == worker_id))).first()
+    row = (await connection.execute(_BY_ID, {"worker_id": worker_id})).first()
     return None if row is None else to_worker(row)
 
 
