@@ -14,7 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.api.rooms import Room, Scoped, make_room, problem
 from tests.chaos.processes import free_port
 from tests.live.sockets import connected
+from treadle_server.errors import StoreUnavailable
 from treadle_server.services.metrics import METRICS, OTHERS
+from treadle_server.services.probe import Probe
 from treadle_server.store.tables import tasks
 from treadle_server.testing import Served, serve
 
@@ -94,6 +96,24 @@ async def test_every_metric_is_there_and_is_what_happened(served: Served, lab: R
     assert value(samples, "treadle_batch_transitions_sum") >= 15
     # Before it has looked whether others are there it tells them that it is.
     assert value(samples, "treadle_notices_total", direction="sent") in {0, 1}
+
+
+async def test_a_service_is_up_until_it_fails_and_again_once_it_goes_well(served: Served, lab: Room) -> None:
+    """Of a disk that is full nothing told: everything that only reads goes on."""
+    engine = served.engine
+    before = up(await scraped(lab.client))
+    engine.trouble = StoreUnavailable("the database's disk is full")
+    during = up(await scraped(lab.client))
+    await Probe(engine).turn()
+    after = up(await scraped(lab.client))
+
+    assert {"store", "sweeper", "promoter"} <= {service for service, is_up in before.items() if is_up}
+    assert (during["store"], during["promoter"]) == (0, 1)
+    assert after["store"] == 1
+
+
+def up(samples: Samples) -> dict[str, float]:
+    return {dict(labels)["service"]: n for (name, labels), n in samples.items() if name == "treadle_service_up"}
 
 
 async def test_what_ended_stays_counted_when_it_is_rerun_resolved_or_removed(served: Served, lab: Room) -> None:

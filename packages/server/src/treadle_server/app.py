@@ -99,6 +99,7 @@ class _Parts:
         )
         self.live = live = Live(ctx)
         ctx.metrics.sessions = live.kinds
+        ctx.metrics.states = ctx.states
         self.relay: Relay | None = None
         self.leader: Leader | None = None
         self.bridge: Bridge | None = None

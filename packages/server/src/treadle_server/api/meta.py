@@ -13,8 +13,9 @@ from treadle_server.api.call import Call
 from treadle_server.api.problems import page
 from treadle_server.clock import SystemClock
 from treadle_server.domain.visibility import Visibility
-from treadle_server.errors import NOT_STARTED, NoSuchRoute, StoreUnavailable, ValidationFailed
+from treadle_server.errors import NoSuchRoute, StoreUnavailable, ValidationFailed
 from treadle_server.operations.context import OperationContext
+from treadle_server.services.base import WELL
 from treadle_server.store.read import stats as read_stats
 
 
@@ -60,29 +61,18 @@ async def recent_events(call: Call) -> Response:
     return answer({"stream": hub.stream, "seq": hub.seq, "limit": limit, "items": [one.shown() for one in found]})
 
 
-def _services(ctx: OperationContext) -> dict[str, str]:
-    """Return how each service does: `ok`, `standby` while another server does its work, `starting`, or its error.
-
-    `store` is the one that tries to write; what could not be written since stands there too.
-    """
-    if ctx.services is None:
-        return {"server": NOT_STARTED}
-    told = {"store": ctx.engine.trouble.detail} if ctx.engine.trouble is not None else {}
-    return {name: one.state for name, one in ctx.services.health.items()} | told
-
-
 async def healthz(call: Call) -> Response:
     """Say that the process lives."""
-    services, time = _services(call.ctx), SystemClock().now()
+    services, time = call.ctx.states(), SystemClock().now()
     return answer({"status": "ok", "version": __version__, "services": services, "time": time})
 
 
 async def readyz(call: Call) -> Response:
     """Say whether the store can be read and written, and every service's last turn was good; 503 otherwise."""
-    services = _services(call.ctx)
+    services = call.ctx.states()
     if services.get("store", "ok") == "ok":
         services["store"] = await _store(call.ctx)
-    ready = all(state in {"ok", "standby"} for state in services.values())
+    ready = all(state in WELL for state in services.values())
     status, time = "ok" if ready else "not ready", SystemClock().now()
     data = {"status": status, "version": __version__, "services": services, "time": time}
     return answer(data, 200 if ready else 503, None if ready else {"Retry-After": "2"})

@@ -10,7 +10,7 @@ from treadle_server.access.tokens import Access
 from treadle_server.artifacts.artifacts import Artifacts
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.engine import Engine
-from treadle_server.errors import TaskNotFound, WorkerNotFound
+from treadle_server.errors import NOT_STARTED, TaskNotFound, WorkerNotFound
 from treadle_server.operations.arriving import Arriving
 from treadle_server.operations.catalog import Catalog
 from treadle_server.operations.waits import Waits
@@ -60,6 +60,16 @@ class OperationContext:
         """Run a service for ever beside the requests; how it does is told with the others."""
         health = Health(service.name) if self.services is None else self.services.add(service.name)
         await supervise(service, health, self.engine.clock)
+
+    def states(self) -> dict[str, str]:
+        """Return how each service does: `ok`, `standby` while another server does its work, `starting`, or its error.
+
+        `store` is the one that tries to write; what could not be written since stands there too.
+        """
+        if self.services is None:
+            return {"server": NOT_STARTED}
+        told = {"store": self.engine.trouble.detail} if self.engine.trouble is not None else {}
+        return {name: one.state for name, one in self.services.health.items()} | told
 
     def now(self) -> datetime:
         """Return the current instant in UTC."""

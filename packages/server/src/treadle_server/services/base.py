@@ -43,6 +43,10 @@ class Leading(Protocol):
         ...
 
 
+WELL = frozenset({"ok", "standby"})
+"""The states of a service that goes well."""
+
+
 @dataclass(slots=True)
 class Health:
     """How a service does: when it last had a good turn, and how many failed since."""

@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 from treadle.wire.status import TERMINAL, Status, WorkerState
 from treadle_server.distribution import WAITS, Distribution
 from treadle_server.engine.engine import Engine
+from treadle_server.services.base import WELL
 from treadle_server.services.rates import Rates
 from treadle_server.store.read import limits, outcomes
 from treadle_server.store.read.limit_keys import LimitView
@@ -54,6 +55,7 @@ METRICS: Mapping[str, Described] = {
     "treadle_limit_keys": Described("gauge", ("room", "limit"), "Keys of a limit in use or waited for"),
     "treadle_batch_transitions": Described("histogram", (), "Transitions of tasks that one commit wrote"),
     "treadle_commit_seconds": Described("histogram", (), "How long one transaction of the writer took"),
+    "treadle_service_up": Described("gauge", ("service",), "Whether a service of the server goes well, 1 or 0"),
     "treadle_sessions": Described("gauge", ("kind",), "Sessions on the socket"),
     "treadle_notices_total": Described("counter", ("direction",), "Notices between servers of one PostgreSQL"),
 }
@@ -76,6 +78,8 @@ class Metrics:
         self._one_at_a_time = asyncio.Lock()
         self.sessions: Callable[[], Mapping[str, int]] = dict
         """Returns how many sessions of each kind there are."""
+        self.states: Callable[[], Mapping[str, str]] = dict
+        """Returns how each service does."""
         self.notices: Callable[[], tuple[int, int]] = lambda: (0, 0)
         """Returns how many notices were sent, and how many were heard."""
 
@@ -111,6 +115,7 @@ class Metrics:
         yield "treadle_workers", {(state,): states.get(state, 0) for state in WorkerState}
         yield "treadle_batch_transitions", {(): self._engine.batch_rows.copy()}
         yield "treadle_commit_seconds", {(): self._engine.commit_seconds.copy()}
+        yield "treadle_service_up", {(name,): state in WELL for name, state in self.states().items()}
         yield "treadle_sessions", {(kind,): sessions.get(kind, 0) for kind in SESSIONS}
         yield "treadle_notices_total", {("sent",): sent, ("received",): received}
 
