@@ -128,3 +128,32 @@ async def test_who_registers_a_deleted_job_anew_has_its_schema(
     assert revived.status_code == 201
     assert problem(await register(alice, SCHEMA, replace=True)) == "forbidden"
     assert (await register(bob, SCHEMA, replace=True)).status_code == 200
+
+
+async def test_a_runs_credential_is_not_its_workers_user_where_webhooks_are_asked_for(
+    served: Served, alice: httpx.AsyncClient, root: httpx.AsyncClient
+):
+    """With the scopes of the room's webhooks too: it turned those of its worker's user elsewhere."""
+    hook, url = "/v1/rooms/lab/webhooks/ci", "https://hooks.example/"
+    room = await make_room(alice)
+    made = await alice.put(hook, json={"url": url, "jobs": ["lab:tasks:none"]})
+    assert made.status_code == 201
+    scopes = ["queue:read:lab", "queue:control-task:lab"]
+    submitted = await root.post(f"/v1/rooms/lab/tasks/{room.job}", json={"payload": {"n": 1}, "scopes": scopes})
+    assert submitted.is_success
+    claim = (await room.claim())["task"]
+
+    async with client_at(served.url, {"Authorization": f"Bearer {claim['credentials']}"}) as code:
+        answers = [
+            await code.get("/v1/rooms/lab/webhooks"),
+            await code.get(hook),
+            await code.get(f"{hook}/deliveries"),
+            await code.put(hook, json={"url": "https://else.example/", "rotate": True}),
+            await code.put("/v1/rooms/lab/webhooks/new", json={"url": url}),
+            await code.post(f"{hook}/redeliver"),
+            await code.delete(hook),
+        ]
+
+    assert [(answer.status_code, problem(answer)) for answer in answers] == [(403, "forbidden")] * 7
+    assert (await alice.get("/v1/rooms/lab/webhooks")).json()["total"] == 1
+    assert (await alice.get(hook)).json()["url"] == url

@@ -56,6 +56,9 @@ def check_user(
             check_register(principal, room)
         case Permission.CREATE_TASK if job is not None:
             check_create(principal, room, [job])
+        case Permission.WEBHOOK if principal.run is not None:
+            # The user of its worker would have it: the code read, turned elsewhere and deleted webhooks of his.
+            raise Forbidden("webhooks are their users', and a run's credential is no user's: take a token")
         case Permission.WEBHOOK if principal.scopes is not None:
             needs_scope(principal, rights.READ + room)
             needs_scope(principal, rights.CONTROL + room)
