@@ -157,3 +157,23 @@ async def test_a_runs_credential_is_not_its_workers_user_where_webhooks_are_aske
     assert [(answer.status_code, problem(answer)) for answer in answers] == [(403, "forbidden")] * 7
     assert (await alice.get("/v1/rooms/lab/webhooks")).json()["total"] == 1
     assert (await alice.get(hook)).json()["url"] == url
+
+
+async def test_a_schedule_that_is_not_seen_is_not_there_whatever_of_it_is_to_be_changed(
+    alice: httpx.AsyncClient, scoped: Scoped
+):
+    """It told its job's name, its version, or all of itself with the payload to who may submit tasks of the job."""
+    room = await make_room(alice)
+    path = "/v1/rooms/lab/schedules/nightly"
+    wanted = {"job": room.job, "interval": 3600, "payload": {"n": 1}}
+    assert (await alice.put(path, json=wanted)).status_code == 201
+    stranger, submitter = await scoped("queue:read:other"), await scoped("queue:create-task:lab/*")
+
+    for asker in (stranger, submitter):
+        for change in ({"jitter": 0}, {"jitter": 1}, {"jitter": 1, "if_version": 7}, {"options": {"none": 1}}):
+            told = [await asker.patch(place, json=change) for place in (path, path.replace("nightly", "missing"))]
+            assert [(answer.status_code, problem(answer)) for answer in told] == [(404, "schedule-not-found")] * 2
+            there, missing = (answer.json()["detail"] for answer in told)
+            assert there == missing.replace("missing", "nightly")
+    put = await submitter.put(path, json={**wanted, "interval": 60, "if_version": 7})
+    assert (put.status_code, problem(put)) == (404, "schedule-not-found")

@@ -232,14 +232,14 @@ def check_content(principal: Principal, task: Task) -> None:
 # Schedules
 
 
-def check_schedule(principal: Principal, schedule: Schedule, job: Job) -> None:
+def check_schedule(principal: Principal, schedule: Schedule, job_name: str) -> None:
     """Raise `Forbidden` unless the asker may steer the schedule of the job, `ScheduleNotFound` when it is not seen.
 
     Its owner may who might still submit its tasks.
     """
     if principal.superuser or principal.may(rights.CONTROL + schedule.room):
         return
-    may_submit = principal.scopes is None or principal.may(rights.create_task(schedule.room, job.full_name))
+    may_submit = principal.scopes is None or principal.may(rights.create_task(schedule.room, job_name))
     if principal.user == schedule.owner and principal.run is None and may_submit:
         return
     visibility = visibility_of(principal)

@@ -7,7 +7,7 @@ from pydantic_core import from_json
 
 from treadle.wire.options import TaskTraits
 from treadle.wire.schedules import ScheduleContent, SchedulePatch, SchedulePut
-from treadle_server.access.checks import check_create
+from treadle_server.access.checks import check_create, check_schedule
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_new
 from treadle_server.domain.jobs import Job
@@ -123,6 +123,8 @@ async def change_schedule(
         await _pause(ctx, principal, room, name, paused=wanted.paused, if_version=wanted.if_version)
     else:
         known = await _read(ctx, room, name)
+        # Before anything is said of what stands there: of one that is not seen nothing may be.
+        check_schedule(principal, known.schedule, known.job_name)
         await set_schedule(ctx, principal, room, name, _patched(known, wanted))
 
 

@@ -44,7 +44,7 @@ def get_schedule(work: UnitOfWork, principal: Principal, room: str, name: str) -
     schedule = work.schedules_by_name.get((room, name))
     if schedule is None or schedule.deleted_at is not None:
         raise ScheduleNotFound(f"there is no schedule {name!r} in room {room}")
-    check_schedule(principal, schedule, work.jobs_by_num[schedule.job_num])
+    check_schedule(principal, schedule, work.jobs_by_num[schedule.job_num].full_name)
     return schedule
 
 
@@ -152,11 +152,13 @@ class SetSchedule(OfSchedule):
         )
 
     def _change(self, work: UnitOfWork, known: Schedule, job: Job) -> Schedule:
-        check_version(known, self.if_version)
         is_known_code = self.content_hash is not None and self.content_hash == known.content_hash
-        if is_known_code or not self._differs(known, job):
+        is_to_stay = is_known_code or not self._differs(known, job)
+        if not is_to_stay:
+            check_schedule(self.principal, known, work.jobs_by_num[known.job_num].full_name)
+        check_version(known, self.if_version)
+        if is_to_stay:
             return known
-        check_schedule(self.principal, known, work.jobs_by_num[known.job_num])
         self._check_options(work, job)
         content = self.content
         is_timed_anew = any(getattr(known, name) != getattr(content, name) for name in _TIMING)
