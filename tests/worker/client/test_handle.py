@@ -14,7 +14,7 @@ import pytest
 from tests.worker.conftest import working_at
 from treadle import Client, Context, Options, SyncClient, TaskFailed, WaitTimeout, task
 from treadle.encryption import FernetCodec, new_key
-from treadle.errors import InvalidArguments, ProblemError
+from treadle.errors import CantDecrypt, InvalidArguments, ProblemError
 from treadle.ids import new_task_id
 from treadle.testing.inline import InlineWorker
 
@@ -98,6 +98,27 @@ async def test_who_has_no_key_is_told_that_the_error_of_a_task_is_encrypted(trea
             await handle.result(30)
         with pytest.raises(TaskFailed, match=r"failed \(error\): ValueError: \(encrypted\)$"):
             await bare.handle(handle.id).result(30)
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+async def test_a_result_that_the_server_made_up_of_an_encrypted_task_is_none(
+    treadle_server: Any, *, says_so: bool
+) -> None:
+    """It was taken for what the task had returned, also where it was told that the task was encrypted."""
+
+    @task(encrypted=True)
+    async def weighs() -> str:
+        return "70 kg"
+
+    async with Client(treadle_server.url, treadle_server.token, codec=FernetCodec(new_key())) as keyed:
+        async with working_at(treadle_server.url, treadle_server.token, weighs, codec=keyed.sealer.codec):
+            handle = await keyed.submit(weighs.bind())
+            assert await handle.result(30) == "70 kg"
+        handle._ending = asyncio.get_running_loop().create_future()
+        handle._ending.set_result({"status": "completed", "encrypted": says_so, "result": "7 kg"})
+
+        with pytest.raises(CantDecrypt, match="is not encrypted: the server has changed it"):
+            await handle.result(30)
 
 
 async def test_many_tasks_are_taken_from_whatever_gives_them(treadle_server: Any) -> None:

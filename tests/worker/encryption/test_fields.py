@@ -127,6 +127,9 @@ def test_a_claim_is_opened_whole_or_not_at_all() -> None:
         {"payload": sealed, "checkpoint": other.value(1)},
         {"payload": other.value({})},
         {"payload": {"n": 1}},
+        # What nobody with a key has said: the server would make it up, as a step that has charged the customer.
+        {"payload": sealed, "checkpoint": {"page": 7}},
+        {"payload": sealed, "kept_steps": [{"step": "charge", "result": 7}]},
     ):
         with pytest.raises(CantDecrypt):
             opened_claim(SEALER, {**claim, "encrypted": True})

@@ -20,7 +20,7 @@ from treadle.values import brief
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.ids import GivenId, TaskId
 from treadle.wire.runs import LogItem
-from treadle.wire.sealed import shown
+from treadle.wire.sealed import seal_of, shown
 from treadle.wire.status import Status
 from treadle.wire.steps import MessageItem, StepItem
 from treadle.wire.tasks import Receipt, RunItem, TaskItem
@@ -188,13 +188,20 @@ class TaskHandle(Generic[R_co]):
         status = task["status"]
         if status == Status.COMPLETED:
             result = task.get("result")
-            opened: Any = self._client.sealer.open_value(result) if task.get("encrypted") else result
+            opened: Any = self._client.sealer.open_sealed(result) if self._is_encrypted(task) else result
             return opened if self._returns is None else self._returns.read(opened)  # type: ignore[no-any-return]
         item = task_of(self._client.sealer, task)
         error = shown(item.error) if item.encrypted and item.error else item.error
         if status == Status.CANCELLED:
             raise TaskCancelled(f"task {self.id} was cancelled{f': {error}' if error else ''}", item)
         raise TaskFailed(f"task {self.id} failed ({item.reason or 'error'}): {error or 'no error was given'}", item)
+
+    def _is_encrypted(self, task: RawTask) -> bool:
+        """Return whether the task is encrypted: of one that was submitted so the server can't say otherwise."""
+        item = self._item
+        # A unique key may have led to an older one.
+        is_own = item is not None and item.get("id") == self.id
+        return bool(task.get("encrypted")) or (is_own and item is not None and seal_of(item["payload"]) is not None)
 
 
 def limit_of(timeout: float | timedelta | None) -> float | None:

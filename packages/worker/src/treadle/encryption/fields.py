@@ -87,7 +87,7 @@ def opened_claim(sealer: Sealer, claim: Raw) -> Raw:
     """
     if seal_of(claim["payload"]) is None:
         raise CantDecrypt("the payload of an encrypted task is not encrypted: the server has changed it")
-    opened: Raw = {name: sealer.open_value(claim[name]) for name in ("payload", "checkpoint") if name in claim}
+    opened: Raw = {name: sealer.open_sealed(claim[name]) for name in ("payload", "checkpoint") if name in claim}
     if claim.get("kept_steps"):
         opened["kept_steps"] = [opened_kept(sealer, step) for step in claim["kept_steps"]]
     return opened_task(sealer, {**claim, **opened})
@@ -95,7 +95,7 @@ def opened_claim(sealer: Sealer, claim: Raw) -> Raw:
 
 def opened_kept(sealer: Sealer, step: Raw) -> Raw:
     """Return a step that an encrypted task keeps, for its code. Raises `NoCodec` and `CantDecrypt`."""
-    return {**step, "result": sealer.open_value(step.get("result"))}
+    return {**step, "result": sealer.open_sealed(step.get("result"))}
 
 
 def opened_task(sealer: Sealer, task: Raw) -> Raw:

@@ -74,6 +74,12 @@ class Sealer:
         seal = seal_of(value)
         return value if seal is None else self._open(seal)
 
+    def open_sealed(self, value: Any) -> Any:
+        """Return a value of an encrypted task, which is sealed or null. Raises `NoCodec` and `CantDecrypt`."""
+        if value is not None and seal_of(value) is None:
+            raise CantDecrypt("a value of an encrypted task is not encrypted: the server has changed it")
+        return self.open_value(value)
+
     def open_text(self, text: str) -> str:
         """Return the text that was sealed; any other as it is. Raises `NoCodec` and `CantDecrypt`."""
         seal = seal_of_text(text)
