@@ -43,10 +43,17 @@ async def test_an_address_that_leads_elsewhere_is_told_with_where_to_and_nothing
                 await client.create_token("someone")
 
 
-@pytest.mark.parametrize("body", ["", "[]", "null", '"welcome"', "<html>welcome</html>"])
-async def test_what_a_stranger_says_with_200_is_no_answer(body: str) -> None:
+_DEEP = pytest.param("200 OK", '{"items": ' + "[" * 100_000, id="deep")
+"""What the standard library's JSON reads no further, with a RecursionError."""
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [*(("200 OK", body) for body in ("", "[]", "null", '"welcome"', "<html>welcome</html>")), _DEEP, ("204 No", "")],
+)
+async def test_what_a_stranger_says_with_200_is_no_answer(status: str, body: str) -> None:
     async with listening() as stranger:
-        stranger.answer = f"200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+        stranger.answer = f"{status}\r\nContent-Length: {len(body)}\r\n\r\n{body}"
 
         async with Client(f"http://127.0.0.1:{stranger.port}", token="any", patience=0) as client:
             with pytest.raises(ConnectionFailed, match="answers no JSON object: is a Treadle server there"):

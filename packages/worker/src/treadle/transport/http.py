@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from treadle.errors import (
     ConnectionFailed,
@@ -315,13 +316,10 @@ def _bucket_refusal(response: httpx.Response) -> Exception:
 def _answer(response: httpx.Response, way: Way, asked: Operation | None) -> Any:
     if not (response.is_success or _is_also_said(response, asked)):
         raise _refusal(response, way)
-    if response.status_code == httpx.codes.NO_CONTENT:
+    if response.status_code == httpx.codes.NO_CONTENT and (asked is None or asked.status == httpx.codes.NO_CONTENT):
         return None
-    try:
-        answer = response.json()
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
+    answer = _object(response)
+    if answer is None:
         raise ConnectionLost(f"{_asked(response)} answers no JSON object: is a Treadle server there?")
     if asked is not None and not asked.admits(answer):
         raise ConnectionLost(f"{_asked(response)} answers JSON that is no Treadle server's: is one there?")
@@ -344,11 +342,17 @@ def _is_also_said(response: httpx.Response, asked: Operation | None) -> bool:
     """Return whether the operation answers so with this status too, as `/readyz` says with 503 what fails."""
     if asked is None or response.status_code not in asked.also:
         return False
+    answer = _object(response)
+    return answer is not None and asked.admits(answer)
+
+
+def _object(response: httpx.Response) -> dict[str, Any] | None:
+    """Return the JSON object that was answered; None for anything else, be it as deep as it will."""
     try:
-        answer = response.json()
+        answer = from_json(response.content)
     except ValueError:
-        return False
-    return isinstance(answer, dict) and asked.admits(answer)
+        return None
+    return answer if isinstance(answer, dict) else None
 
 
 def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFailed | InvalidArguments:
