@@ -96,6 +96,15 @@ async def test_without_the_key_nobody_is_let_in(address: str) -> None:
         await connect(f"ws{base.removeprefix('http')}/ws", origin=base).__aenter__()  # type: ignore[arg-type]
 
 
+async def test_a_stranger_whose_headers_are_no_text_or_no_origin_is_not_let_in_either(address: str) -> None:
+    """Each was answered 500, and left a traceback in the log."""
+    base = address.partition("/?")[0]
+    cookie = f"treadle-watch-{base.rpartition(':')[2]}=".encode() + b"\xff"
+    async with httpx.AsyncClient(base_url=base) as stranger:
+        for path, headers in (("/", {b"Cookie": cookie}), ("/ws", {b"Origin": b"http://[::1"})):
+            assert (await stranger.get(path, headers=headers)).status_code == 403, path
+
+
 async def test_another_page_cannot_open_the_socket_even_with_the_cookie(browser: httpx.AsyncClient) -> None:
     base = str(browser.base_url).rstrip("/")
     cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())

@@ -12,7 +12,6 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -103,12 +102,13 @@ class WatchServer(Server):
     def _refusal(self, request: web.Request) -> str | None:
         """Return why a request is not let in, or None."""
         origin = request.headers.get("Origin")
-        if request.path == "/ws" and (origin is None or urlsplit(origin).netloc != request.host):
+        if request.path == "/ws" and origin not in {f"http://{request.host}", f"https://{request.host}"}:
             return "This socket is for the dashboard's own page."
         shown = request.cookies.get(self._cookie) or ""
         if request.path == "/":
             shown = request.query.get("key") or shown
-        if not hmac.compare_digest(shown.encode(), self.key.encode()):
+        # What a header holds that is no UTF-8 is half a character here.
+        if not hmac.compare_digest(shown.encode(errors="surrogateescape"), self.key.encode()):
             return "Open the address that `treadle watch --web` printed: its key is missing here, or an old one."
         return None
 
