@@ -103,3 +103,15 @@ async def test_jobs_are_registered_side_by_side_so_that_a_slow_line_delays_a_wor
 
     assert [job["name"] for job in opened["jobs"]] == ["a", "b", "c"]
     assert {job["worker_id"] for job in opened["jobs"]} == {opened["worker"]["id"]}
+
+
+@pytest.mark.parametrize("room", ["%6cab", "..", "a?b", "a#b"])
+async def test_a_job_is_registered_in_its_room_whatever_that_means_in_a_path(
+    server: Served, transport: Losing, room: str
+) -> None:
+    """%6cab was registered in the room lab, and the others nowhere."""
+    http = HttpChannel((server.url,), server.token, transport=transport)
+
+    opened = await HttpLink(http).open({"worker": {}, "jobs": [{"room": room, **double.registration(Settings())}]})
+
+    assert [job["room_id"] for job in opened["jobs"]] == [room]

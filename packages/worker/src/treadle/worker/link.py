@@ -12,6 +12,7 @@ from treadle.ids import RunKey, new_id
 from treadle.transport.retries import HoldCut, QuietLog, delays
 from treadle.transport.session import Session
 from treadle.wire.amounts import counted
+from treadle.wire.names import path_part
 from treadle.wire.pages import MOST_OF_PAGE
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class HttpLink:
 
     async def _register(self, job: dict[str, Any]) -> Any:
         content = {name: value for name, value in job.items() if name != "room"} | {"worker_id": self._worker_id}
-        return await self._ask("PUT", f"/v1/rooms/{job['room']}/jobs", content)
+        return await self._ask("PUT", f"/v1/rooms/{path_part(job['room'])}/jobs", content)
 
     async def return_strange(self, known: Callable[[], set[RunKey]]) -> None:
         """Hand back what was claimed for the worker by requests whose answer was lost; `known` is what it holds."""
