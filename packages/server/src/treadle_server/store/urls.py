@@ -77,7 +77,8 @@ def _unreadable(text: str) -> SettingUnusable:
 
 def _masked(text: str) -> str:
     """Return a URL without what may be its password: one that can't be read has it wherever it was written."""
-    return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", re.sub(r"(://[^:/@]*):.*@", r"\1:***@", text))
+    without = re.sub(r"^((?:[\w+.-]*:?/+)?+[^:/@]*):.*@", r"\1:***@", text, flags=re.DOTALL)
+    return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", without)
 
 
 def shown(url: URL) -> str:
