@@ -324,6 +324,12 @@ def test_a_value_of_the_server_that_can_not_be(tmp_path: Path, variable: str, va
     assert word in refused(tmp_path, "server", **{variable: value})
 
 
+def test_settings_do_not_show_passwords_to_who_reports_an_error_with_the_variables_of_each_frame() -> None:
+    url = "postgresql://me:cret@host/x"
+
+    assert "cret" not in repr(Settings(database_url=url, database_direct_url=url))
+
+
 def test_an_origin_is_compared_as_browsers_write_it() -> None:
     settings = Settings(allowed_origins=("HTTPS://Queue.Example/", "null"))
 

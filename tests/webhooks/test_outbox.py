@@ -236,3 +236,7 @@ async def test_outcomes_that_owe_many_deliveries_let_others_have_their_turn_n3_e
     assert [size for size, _ in seen] == [5] * 12
     assert all(after > before + 1 for (_, before), (_, after) in itertools.pairwise(seen))
     assert len(await outbox(shop.engine)) == 60
+
+
+def test_a_claimed_delivery_does_not_show_its_secret_to_who_reports_an_error_with_the_variables_of_each_frame() -> None:
+    assert "whsec_" not in repr(webhooks.Claimed("1", "2", "{}", 1, "https://hooks.example/", "whsec_x"))

@@ -237,6 +237,10 @@ def test_the_command_says_what_to_set(
         assert "set TREADLE_TOKEN" in result.output
 
 
+def test_a_way_does_not_show_its_token_to_who_reports_an_error_with_the_variables_of_each_frame() -> None:
+    assert SECRET not in repr([Way("http://127.0.0.1:1", SECRET)])
+
+
 @pytest.mark.inside
 async def test_the_dashboard_goes_by_the_same_rule(settings: Settings) -> None:
     from treadle_tui.core.setup.config import Server

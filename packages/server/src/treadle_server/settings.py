@@ -76,10 +76,10 @@ class Settings(BaseSettings):
     data_dir: UserPath = Field(default_factory=default_data_dir)
     """Where the database file and the superuser's token are kept."""
 
-    database_url: str = ""
+    database_url: str = Field(default="", repr=False)
     """`sqlite:///path` or `postgresql://…`; empty means the file `treadle.db` in the data directory."""
 
-    database_direct_url: str = ""
+    database_direct_url: str = Field(default="", repr=False)
     """PostgreSQL itself, when `database_url` leads to a pool of transactions such as pgbouncer; else empty."""
 
     auth: Literal["token", "none"] = "token"

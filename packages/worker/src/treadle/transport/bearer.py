@@ -44,6 +44,10 @@ class Way(NamedTuple):
     withheld: str | None = None
     """Why the token of the data directory is not shown, where it isn't or there is none, and what to do."""
 
+    def __repr__(self) -> str:
+        # Without the token: who reports errors may show the variables of each frame.
+        return f"<Way {self.url}>"
+
     @property
     def proxy(self) -> str | None:
         """The proxy that the environment names for it; none stands before this machine's own addresses."""

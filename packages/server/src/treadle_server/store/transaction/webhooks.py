@@ -1,7 +1,7 @@
 """Webhooks and their outbox: rows come with the outcome, are claimed for a while, and go when they are delivered."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ class Claimed:
     body: str
     attempts: int
     url: str
-    secret: str
+    secret: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
