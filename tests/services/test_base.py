@@ -268,6 +268,28 @@ def test_a_failing_service_is_not_well_and_not_tried_before_its_time(clock: Fake
     assert len(service.turned_at) == 1
 
 
+def test_what_nobody_foresaw_is_told_to_the_log_alone_for_everybody_may_ask_how_a_service_does(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(Service):
+        name = "broken"
+
+        async def turn(self) -> float:
+            raise ValueError("Key (name)=(the customer's) already exists")
+
+    health = Health("broken")
+
+    async def run() -> None:
+        running = asyncio.ensure_future(supervise(Broken(), health, clock))
+        await asyncio.sleep(0.01)
+        running.cancel()
+
+    in_no_time(run())
+
+    assert health.state == "ValueError: the server's log has the traceback"
+    assert "the customer's" in caplog.text
+
+
 async def test_services_start_and_stop_many_times_without_a_trace(shop) -> None:
     before = len(asyncio.all_tasks())
     for _ in range(20):

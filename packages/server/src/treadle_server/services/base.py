@@ -11,7 +11,7 @@ from typing import Protocol
 from treadle.wire.amounts import counted
 from treadle_server.clock import Clock
 from treadle_server.engine.engine import Engine
-from treadle_server.errors import StoreUnavailable
+from treadle_server.errors import StoreUnavailable, TreadleError
 
 log = logging.getLogger(__name__)
 
@@ -143,13 +143,15 @@ async def supervise(service: Service, health: Health, clock: Clock, leader: Lead
 def _failed(health: Health, error: Exception) -> float:
     """Note a failure, and return after how many seconds the next try may be."""
     health.failures += 1
-    health.error = str(error) or type(error).__name__
+    said, kind = str(error), type(error).__name__
+    # Who has no token is told it too, and what nobody foresaw may say anything, as a database which values it refuses.
+    health.error = said if isinstance(error, TreadleError) else f"{kind}: the server's log has the traceback"
     is_outage = isinstance(error, StoreUnavailable)
     # Without its count, so that equal failures are equal lines of the log, which are folded.
     if is_outage:
-        log.warning("service %s failed, and is tried again: %s", health.name, health.error)
+        log.warning("service %s failed, and is tried again: %s", health.name, said)
     else:
-        log.error("service %s failed, and is tried again: %s", health.name, health.error, exc_info=error)
+        log.error("service %s failed, and is tried again: %s", health.name, said or kind, exc_info=error)
     longest = LONGEST_OUTAGE_BACKOFF if is_outage else LONGEST_BACKOFF
     return min(longest, 2.0 ** min(health.failures, 7) / 4) * (0.5 + random.random())
 
