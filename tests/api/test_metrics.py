@@ -188,6 +188,9 @@ async def test_a_port_of_its_own_answers_metrics_and_nothing_else_to_everybody(
             assert "treadle_sessions" in {name for name, _ in await scraped(client)}
             assert (await client.get("/v1/stats")).status_code == 404
             assert (await client.post("/metrics")).status_code == 405
+            # A page whose name was rebound to this machine would read the names of all jobs.
+            for name, status in (("evil.example", 403), (f"evil.example:{port}", 403), ("[", 403), ("localhost", 200)):
+                assert (await client.get("/metrics", headers={"Host": name})).status_code == status, name
         async with httpx.AsyncClient(base_url=served.url) as client:
             assert (await client.get("/metrics")).status_code == 401
 

@@ -13,11 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from treadle_server.access.addresses import names_loopback
 from treadle_server.errors import StoreUnavailable
 from treadle_server.services.metrics import CONTENT_TYPE, Metrics
 from treadle_server.serving.connection_limits import ConnectionLimits
 from treadle_server.serving.connections import HttpConnection
 from treadle_server.serving.server import listen, url_of
+from treadle_server.settings import LOOPBACK
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +38,14 @@ class _Inner(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def metrics_port(metrics: Metrics, host: str, port: int) -> AsyncIterator[str]:
-    """Answer `/metrics` there during the block, which is given its URL. Raises `PortTaken`."""
+    """Answer `/metrics` there during the block, which is given its URL. Raises `PortTaken`.
 
-    async def page(_: Request) -> Response:
+    At a loopback address it is for this machine alone, and so for no web page whose name was rebound to it.
+    """
+
+    async def page(request: Request) -> Response:
+        if host in LOOPBACK and not names_loopback(request.headers.get("host", "")):
+            return Response("answered to localhost, 127.0.0.1 and [::1] only", 403, media_type="text/plain")
         try:
             return Response(await metrics.page(), headers={"Content-Type": CONTENT_TYPE})
         except StoreUnavailable as error:

@@ -1,6 +1,9 @@
 """Addresses that requests come from, as they are counted, trusted and told."""
 
 from ipaddress import IPv6Address, ip_address
+from urllib.parse import urlsplit
+
+from treadle_server.settings import LOOPBACK
 
 
 def plain(address: str) -> str:
@@ -21,3 +24,11 @@ def network_of(address: str) -> str:
     except ValueError:
         return given
     return str(IPv6Address(int(parsed) >> 64 << 64)) if isinstance(parsed, IPv6Address) else given
+
+
+def names_loopback(host: str) -> bool:
+    """Return whether a Host header names a loopback address: a browser says the name that was rebound to one."""
+    try:
+        return urlsplit(f"//{host}").hostname in LOOPBACK
+    except ValueError:
+        return False

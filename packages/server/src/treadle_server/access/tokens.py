@@ -17,6 +17,7 @@ from starlette.requests import HTTPConnection
 from uuid_utils import uuid7
 
 from treadle.wire.server import TokenCreate
+from treadle_server.access.addresses import names_loopback
 from treadle_server.access.credentials import Credentials, is_credential
 from treadle_server.access.failures import Failures
 from treadle_server.access.principal import Principal
@@ -25,7 +26,7 @@ from treadle_server.clock import Clock
 from treadle_server.domain.instants import instant
 from treadle_server.errors import Forbidden, StoreUnavailable, TooManyRequests, Unauthorized, ValidationFailed
 from treadle_server.private import close_to_others, read_file, write_file
-from treadle_server.settings import DATA_DIR, LOOPBACK, Settings
+from treadle_server.settings import DATA_DIR, Settings
 from treadle_server.store.base import Tx
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tokens
@@ -268,7 +269,7 @@ class Access:
 
         A browser names the page's origin, and a name that was rebound to this address stands in Host.
         """
-        if self._settings.auth == "none" and _host_name(headers.get("host", "")) not in LOOPBACK:
+        if self._settings.auth == "none" and not names_loopback(headers.get("host", "")):
             raise Forbidden("a server without tokens answers to localhost, 127.0.0.1 and [::1] only")
         self.check_origin(headers, strict=self._settings.auth == "none")
 
@@ -306,10 +307,3 @@ def _place(origin: str) -> str | None:
         return urlsplit(origin).netloc
     except ValueError:
         return None
-
-
-def _host_name(host: str) -> str:
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
