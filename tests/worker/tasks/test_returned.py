@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -209,8 +209,20 @@ class Level(enum.Enum):
     LOW = 1
 
 
+class Size(enum.IntEnum):
+    LOW = 1
+
+
+class Named(enum.StrEnum):
+    LOW = "low"
+
+
 class Table(BaseModel):
     cells: dict[tuple[int, int], str]
+
+
+class Chosen(BaseModel):
+    level: Literal[Level.LOW] = Level.LOW
 
 
 @pytest.mark.parametrize(
@@ -220,6 +232,9 @@ class Table(BaseModel):
         (list[Planet], [Planet.EARTH]),
         (dict[Level, int], {Level.LOW: 1}),
         (Table, Table(cells={(1, 2): "x"})),
+        (Chosen, Chosen()),
+        (Literal[Level.LOW] | None, Level.LOW),
+        (Literal[b"a"], b"a"),
     ],
 )
 def test_an_enum_or_a_key_that_is_not_read_from_what_is_written_is_refused_as_well(annotation: Any, value: Any) -> None:
@@ -232,6 +247,8 @@ def test_an_enum_or_a_key_that_is_not_read_from_what_is_written_is_refused_as_we
     ("annotation", "value"),
     [
         (Level, Level.LOW),
+        (Literal[Named.LOW, Size.LOW, "a", True], Size.LOW),
+        (Literal[Named.LOW, Size.LOW, "a", True], Named.LOW),
         (dict[Decimal, int], {Decimal("1.0"): 1}),
         (dict[Path, int], {Path("a"): 1}),
         (dict[int | str, int], {"a": 1}),

@@ -83,7 +83,8 @@ def may_lose(schema: Any) -> bool:
     """Return whether pydantic may write of a type what it reads as something else.
 
     Functions of its own may write it; it may be written by another name than it is read by, and bytes in another form;
-    of an enum's values, and of the keys of a dict, which JSON has as texts, pydantic reads the plainest alone.
+    of an enum's values, of what a `Literal` names, and of the keys of a dict, which JSON has as texts, pydantic reads
+    the plainest alone.
     It may be said of more types than that, and so it is with the next one.
     """
     return any(map(_loses, _parts_of(schema)))
@@ -103,6 +104,7 @@ def _loses(part: Mapping[str, Any]) -> bool:
         or part.get("serialization_alias") != part.get("validation_alias")
         or (part.get("type") == "dataclass-field" and part.get("validation_alias") is not None)
         or (part.get("type") == "enum" and not all(isinstance(one.value, str | int | float) for one in part["members"]))
+        or (part.get("type") == "literal" and not all(isinstance(one, str | int | None) for one in part["expected"]))
         or (part.get("type") == "dict" and part.get("keys_schema", {}).get("type", "any") not in _PLAIN_KEYS)
     )
 
@@ -175,7 +177,7 @@ def altered(value: object, again: object) -> str:
     return (
         f"would be read again as another one, {brief(value)} as {brief(again)}: let its validators and __post_init__"
         " leave alone what they have made, write it by the alias, and in the form, that it is read by, and take texts"
-        " or numbers as an enum's values and a dict's keys"
+        " or numbers as an enum's values, in a Literal and as a dict's keys"
     )
 
 
