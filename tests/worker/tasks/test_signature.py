@@ -309,3 +309,42 @@ def test_an_option_that_is_given_as_an_argument_is_told_where_it_goes() -> None:
             add.bind(**given)  # type: ignore[call-overload]
     with pytest.raises(errors.InvalidArguments, match=r"no argument options, .*add\.with_options\(Options\(…\)\)$"):
         Flow().add(add, n=1, options=Options(delay=5))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("said", "default"),
+    [
+        (Field(5, alias="other", gt=2), 5),
+        (Field(5, validation_alias="other", gt=2), 5),
+        (Field(5, serialization_alias="other", gt=2), 5),
+        (Field(5, exclude=True, gt=2), 5),
+        (Field(default_factory=lambda: 7, alias="other", gt=2), 7),
+        (Field(alias="other", exclude=True, gt=2), None),
+    ],
+)
+@pytest.mark.parametrize("stands_as_default", [True, False])
+def test_an_argument_is_called_as_its_parameter_is_and_sent_whatever_its_field_says(
+    said: Any, default: int | None, *, stands_as_default: bool
+) -> None:
+    """With an alias in a default no call of it was taken, and what is excluded was not sent: the default was used."""
+    if stands_as_default:
+
+        @task(name="count")
+        def taken(n: int = said) -> None: ...
+    else:
+
+        @task(name="count")
+        def taken(n: Annotated[int, said]) -> None: ...
+
+    assert taken.bind(3).payload == taken.bind(n=3).payload == {"n": 3}
+    assert taken.signature.arguments({"n": 3}) == {"n": 3}
+    assert taken.signature.schema["properties"].keys() == {"n"}
+    with pytest.raises(errors.InvalidArguments, match=r"n: Input should be greater than 2, not 2$"):
+        taken.bind(2)
+    with pytest.raises(errors.InvalidArguments, match="other: there is no such argument"):
+        taken.bind(other=3)  # type: ignore[call-overload]
+    if stands_as_default and default is not None:
+        assert taken.signature.arguments(taken.bind().payload) == {"n": default}
+    elif default is None:
+        with pytest.raises(errors.InvalidArguments, match="n: Field required"):
+            taken.bind()

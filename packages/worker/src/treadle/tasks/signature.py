@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
 from treadle.errors import BadValue, DefinitionError, InvalidArguments
@@ -323,8 +324,12 @@ class Signature:
                 raise DefinitionError(f"{self.name}: {parameter.name} is a Context within {kind}: write Context alone")
             if kind is typing.ClassVar or typing.get_origin(kind) is typing.ClassVar:
                 raise DefinitionError(f"{self.name}: {parameter.name} is a ClassVar, which no argument is")
-            annotation: Any = typing.Annotated[listed(kind), Field(alias=parameter.name)]
             default = ... if parameter.default is parameter.empty else parameter.default
+            if isinstance(default, FieldInfo):
+                # What it says counts, but no name or exclusion of its own: an argument is called as its parameter is.
+                kind = typing.Annotated[kind, default]
+                default = FieldInfo(default=default.default, default_factory=default.default_factory)
+            annotation: Any = typing.Annotated[listed(kind), Field(alias=parameter.name, exclude=False)]
             fields[f"a{number}"] = (annotation, default)
         return fields
 
