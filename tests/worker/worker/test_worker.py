@@ -4,6 +4,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -74,6 +75,14 @@ def test_a_worker_that_would_block_a_loop_says_what_to_write() -> None:
             Worker([nothing], url="http://127.0.0.1:1", token="none").run()
 
     asyncio.run(cell())
+
+
+def test_a_worker_that_is_awaited_by_another_library_than_asyncio_says_what_to_write() -> None:
+    """As Trio goes on with it; asyncio's own error leaves open what to do."""
+    work = Worker([nothing], url="http://127.0.0.1:1", token="none").run_async()
+
+    with closing(work), pytest.raises(RuntimeError, match=r"under Trio .*run_sync\(worker\.run\)"):
+        work.send(None)
 
 
 def test_a_worker_that_has_ended_runs_again_in_its_loop_and_in_another() -> None:

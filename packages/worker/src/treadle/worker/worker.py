@@ -165,8 +165,14 @@ class Worker:
     async def run_async(self) -> None:
         """Run in this event loop until `stop` is called; raises as `run`. Cancelling it hands back what runs.
 
-        A worker that has ended may run again, in another loop too; one that runs raises `RuntimeError`, from `run` too.
+        A worker that has ended may run again, in another loop too; one that runs raises `RuntimeError`, from `run` too,
+        and so does one that is awaited where no event loop of asyncio's runs, as under Trio.
         """
+        if not has_loop():
+            raise RuntimeError(
+                "no event loop of asyncio's runs here, which a worker wants: under Trio let it have a thread,"
+                " `await anyio.to_thread.run_sync(worker.run)`, and end it by `worker.stop()`"
+            )
         await self._run(is_alone=False)
 
     async def _run(self, *, is_alone: bool) -> None:
