@@ -1,6 +1,7 @@
 """`Worker.run` in its process: signals do afterwards what they did before, and any thread may end it."""
 
 import asyncio
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -83,6 +84,14 @@ def test_a_worker_that_is_awaited_by_another_library_than_asyncio_says_what_to_w
 
     with closing(work), pytest.raises(RuntimeError, match=r"under Trio .*run_sync\(worker\.run\)"):
         work.send(None)
+
+
+def test_a_worker_that_is_sent_to_another_process_says_what_to_do() -> None:
+    """As by `multiprocessing.Process(target=worker.run)` where processes are spawned: some lambda could not be."""
+    worker = Worker([nothing], url="http://127.0.0.1:1", token="none")
+
+    with pytest.raises(TypeError, match=r"^a worker belongs to the process .*: make one in each$"):
+        pickle.dumps(worker.run)
 
 
 def test_a_worker_that_has_ended_runs_again_in_its_loop_and_in_another() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from treadle import logs
 from treadle.client.names import Names
@@ -125,6 +125,9 @@ class Worker:
         self._taken: Callable[[str], TreadleError] = LoopTaken
         self._loop: asyncio.AbstractEventLoop | None = None
         """Where it runs at this moment."""
+
+    def __getstate__(self) -> Never:
+        raise TypeError("a worker belongs to the process that it was made in: make one in each")
 
     def run(self) -> None:
         """Run until SIGTERM, SIGINT, SIGHUP or `stop`; then drain: a second signal ends the grace.
