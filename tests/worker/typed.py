@@ -180,6 +180,7 @@ def block() -> None:
         assert_type(client.submit(name.bind(1)), SyncHandle[str])
         assert_type(client.submit(name.bind(1)).result(), str)
         assert_type(client.get("id"), TaskItem)
+        assert_type(SyncClient.get(client, "id"), TaskItem)
         assert_type(client.submit(name.bind(1)).cancel(), TaskItem)
         assert_type(client.list().total, int)
         for item in client.list(status="failed"):

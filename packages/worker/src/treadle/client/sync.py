@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from datetime import timedelta
 from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from treadle import system_threads
 from treadle.client.blocking import SyncPage, block, each
@@ -99,34 +99,43 @@ class _Loop:
             await self._client.close()
 
 
+class Blocking(Protocol[P, R_co]):
+    """A method, to type checkers: which of them bind what a class only says to be a `Callable` is not agreed upon."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any]) -> Callable[Concatenate[Any, P], R_co]: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any]) -> Callable[P, R_co]: ...
+
+
 def _of_client(
     method: Callable[Concatenate[Client, P], Coroutine[Any, Any, R]],
-) -> "Callable[Concatenate[SyncClient, P], R]":
+) -> Blocking[P, R]:
     @wraps(method)
     def blocking(self: "SyncClient", /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.run(method(self.client, *args, **kwargs))
 
-    return blocking
+    return cast("Blocking[P, R]", blocking)
 
 
 def _list_of_client(
     method: Callable[Concatenate[Client, P], Listing[M]],
-) -> "Callable[Concatenate[SyncClient, P], SyncPage[M]]":
+) -> Blocking[P, SyncPage[M]]:
     @wraps(method)
     def blocking(self: "SyncClient", /, *args: P.args, **kwargs: P.kwargs) -> SyncPage[M]:
         return SyncPage.first(self.client, method(self.client, *args, **kwargs))
 
-    return blocking
+    return cast("Blocking[P, SyncPage[M]]", blocking)
 
 
 def _of_handle(
     method: Callable[Concatenate[TaskHandle[Any], P], Coroutine[Any, Any, R]],
-) -> "Callable[Concatenate[SyncHandle[Any], P], R]":
+) -> Blocking[P, R]:
     @wraps(method)
     def blocking(self: "SyncHandle[Any]", /, *args: P.args, **kwargs: P.kwargs) -> R:
         return block(self.handle.client, method(self.handle, *args, **kwargs))
 
-    return blocking
+    return cast("Blocking[P, R]", blocking)
 
 
 class SyncHandle(Generic[R_co]):
