@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.worker.conftest import working_at
-from treadle import Client, Worker, errors, task
-from treadle.client.names import Names
+from treadle import Client, Flow, Worker, errors, task
+from treadle.client.names import OTHER_VERSION, Names
 from treadle.settings import Settings
 from treadle_server.testing import Served
 
@@ -137,3 +137,38 @@ async def test_a_client_that_registers_warns_of_another_processs_function_of_its
 
 @task
 async def _alone() -> None: ...
+
+
+async def test_arguments_that_only_this_version_of_a_function_takes_are_refused_with_what_to_do(
+    treadle_async_client: Client,
+) -> None:
+    """As in a notebook, by a cell that was run again with another signature: the function does have that argument."""
+
+    @task(name="measure")
+    def before(n: int) -> int:
+        return n
+
+    @task(name="measure")
+    def after(n: int, scale: float = 1.0) -> float:
+        return n * scale
+
+    async with treadle_async_client as client:
+        await client.register(before)
+        flow = Flow("measured")
+        flow.add(after, n=1, scale=2.0)
+
+        for submitting in (
+            client.submit(after.bind(1, scale=2.0)),
+            client.submit_many([after.bind(1, scale=2.0)]),
+            flow.submit(),
+        ):
+            with pytest.raises(errors.InvalidPayload, match="'scale' was unexpected") as refused:
+                await submitting
+            assert refused.value.__notes__ == [OTHER_VERSION]
+
+        with pytest.raises(errors.InvalidPayload) as raw:
+            await client.submit_raw(after.full_name, {"n": 1, "scale": 2.0})
+        assert not hasattr(raw.value, "__notes__")
+
+        await client.register(after, replace=True)
+        assert (await client.submit(after.bind(1, scale=2.0))).id

@@ -13,9 +13,9 @@ from treadle.client.bound import Bound, Submittable
 from treadle.client.connection import Connection
 from treadle.client.flows import Flows
 from treadle.client.handle import TaskHandle
-from treadle.client.items import check_bound, check_task, checked_bounds, common_room, item_of, over
+from treadle.client.items import check_bound, check_task, checked_bounds, common_room, item_of, job_named, over
 from treadle.client.limiting import Limiting
-from treadle.client.names import Names
+from treadle.client.names import OTHER_VERSION, Names
 from treadle.client.options import Options, length_of
 from treadle.client.queries import Queries
 from treadle.client.results import RawTask
@@ -24,7 +24,7 @@ from treadle.client.sealing import NamedJobs, sealed_item
 from treadle.client.steering import Steering
 from treadle.encryption.fields import opened_texts
 from treadle.encryption.sealer import Sealer
-from treadle.errors import Forbidden, InvalidArguments, InvalidPayload, JobNotFound, NoClient
+from treadle.errors import Forbidden, InvalidPayload, JobNotFound, NoClient
 from treadle.forks import process_number
 from treadle.ids import task_id_of
 from treadle.transport.bearer import Bearer, TokenSource, bearer_of
@@ -32,7 +32,7 @@ from treadle.values import plain_request
 from treadle.wire.fields import MOST_OF_REQUEST
 from treadle.wire.ids import GivenId
 from treadle.wire.jobs import JobItem
-from treadle.wire.names import GLOBAL, InvalidJobName, JobName, parse_job_name
+from treadle.wire.names import GLOBAL
 from treadle.wire.runs import LogItem
 from treadle.wire.tasks import RunItem
 
@@ -233,7 +233,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         A client with keys first reads the job, once, to learn whether its tasks are encrypted. Then it checks the
         payload itself, and raises `InvalidArguments`.
         """
-        name = _parsed(job)
+        name = job_named(job)
         room = self.room or name.room
         plain = plain_request(job, {"payload": payload, "arguments_from": arguments_from})
         item = item_of(str(name), plain["payload"], options, plain["arguments_from"])
@@ -372,6 +372,10 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
                 except Forbidden as forbidden:
                     raise missing from forbidden
             return await self.run(send())
+        except InvalidPayload as refused:
+            if tasks:
+                refused.add_note(OTHER_VERSION)
+            raise
 
     async def _opened(self) -> Connection:
         """Return the connection, with one more holder; who is cancelled meanwhile leaves none open behind."""
@@ -391,10 +395,3 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         if self._is_default:
             open_clients.show(self)
         return opening
-
-
-def _parsed(job: str) -> JobName:
-    try:
-        return parse_job_name(job)
-    except InvalidJobName as error:
-        raise InvalidArguments(str(error)) from None

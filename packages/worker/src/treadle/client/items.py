@@ -7,7 +7,7 @@ from treadle.client.bound import Bound
 from treadle.client.options import Options, as_options
 from treadle.errors import InvalidArguments
 from treadle.ids import new_task_id
-from treadle.wire.names import GLOBAL, SHARED_ROOMS, JobName
+from treadle.wire.names import GLOBAL, SHARED_ROOMS, InvalidJobName, JobName, parse_job_name
 
 R = TypeVar("R")
 
@@ -23,6 +23,14 @@ def item_of(
     if arguments_from:
         item["arguments_from"] = dict(arguments_from)
     return item if options is None else item | as_options(options).wire()
+
+
+def job_named(job: str) -> JobName:
+    """Return a job's name in its parts. Raises `InvalidArguments` for what is none."""
+    try:
+        return parse_job_name(job)
+    except InvalidJobName as error:
+        raise InvalidArguments(str(error)) from None
 
 
 def check_bound(bound: object) -> None:

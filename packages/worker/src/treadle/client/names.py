@@ -11,6 +11,12 @@ from treadle.wire.names import MOST_ORIGIN
 
 log: logging.Logger = logging.getLogger("treadle")
 
+OTHER_VERSION = (
+    "The function takes these arguments, but its job is registered with the schema of another version: start a worker"
+    " with this one (with --replace-schema, unless it only takes more), or call client.register(task, replace=True)."
+)
+"""Said of arguments that their function takes and the server refuses."""
+
 
 class Names:
     """Which functions a client or a worker has at its server, by their jobs' names.
