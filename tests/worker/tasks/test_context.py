@@ -57,7 +57,25 @@ def test_who_comes_when_the_run_was_stopped_waits_for_nothing() -> None:
     assert context.wait_cancelled(0)
 
 
-@pytest.mark.parametrize("odd", ["half done", 2e15, -0.1, math.nan, [0.5]], ids=str)
+class Array(list[float]):
+    """Compares as one of numpy's does, which is no number when it has one element, and has no truth with several."""
+
+    def __le__(self, most: Any) -> "Array":
+        return Array(number <= most for number in self)
+
+    def __ge__(self, least: Any) -> "Array":
+        return Array(number >= least for number in self)
+
+    def __bool__(self) -> bool:
+        if len(self) > 1:
+            raise ValueError("The truth value of an array with more than one element is ambiguous.")
+        return bool(self[0])
+
+    def __float__(self) -> float:
+        raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+
+
+@pytest.mark.parametrize("odd", ["half done", 2e15, -0.1, math.nan, [0.5], Array([0.5]), Array([0.2, 0.5])], ids=str)
 def test_what_is_no_share_and_no_amount_is_refused_by_what_it_is(odd: Any) -> None:
     """Of a message in the share's place it was said that '<=' is not supported between int and str."""
     told = re.escape(repr(odd))

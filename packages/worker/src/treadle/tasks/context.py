@@ -360,8 +360,9 @@ class Context:
 
 def _is_within(number: Any, most: float) -> bool:
     try:
-        return bool(0 <= number <= most)
-    except TypeError:
+        # An array compares as a number does: one of several has no truth, and one of one may be none.
+        return bool(0 <= number <= most) and float(number) >= 0
+    except (TypeError, ValueError):
         return False
 
 
