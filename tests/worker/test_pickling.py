@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from treadle import Pause, Retry, SyncClient, TaskFailed, errors, task
-from treadle.errors import ConnectionLost, TaskNotFound, TreadleError, problem_named
+from treadle.errors import ConnectionLost, SocketRefused, TaskNotFound, TreadleError, problem_named
 from treadle.filters import FilterError
 from treadle.tasks.outcomes import Suspend
 
@@ -31,6 +31,7 @@ EVERY = [
     *(problem(name) for name in errors.BY_NAME),
     TaskFailed("it failed", {"id": "a task's last state"}),  # type: ignore[arg-type]
     ConnectionLost("the connection broke"),
+    SocketRefused("it opens no websocket", is_silent=True),
     FilterError("a quote is not closed", 3),
     Retry(timedelta(minutes=1)),
     Retry(message="later"),

@@ -15,4 +15,7 @@ class Picklable(BaseException):
 
 
 def _again(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
-    return kind.__new__(kind, *args)
+    error = kind.__new__(kind, *args)
+    # Those of the system's that have a constructor of their own take their text there.
+    error.args = args
+    return error
