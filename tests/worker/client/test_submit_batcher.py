@@ -87,3 +87,19 @@ async def test_who_has_not_been_told_yet_when_the_client_is_closed_is_told_that(
         await server.answer()
 
     assert [one.result() for one in adding] == [*map(str, range(PORTION)), "lost"]
+
+
+async def test_each_of_those_whose_request_reached_nobody_raises_an_error_of_its_own() -> None:
+    """Of a thousand that were gathered the last one's traceback had the places of all."""
+
+    async def send(_: dict[str, Any]) -> dict[str, Any]:
+        raise ConnectionLost("it broke")
+
+    async with asyncio.TaskGroup() as group:
+        batcher = SubmitBatcher(send, group.create_task)
+        one, other = await asyncio.gather(
+            *(batcher.add("@global", {"id": task_id}, wait=False) for task_id in ("a", "b")), return_exceptions=True
+        )
+
+    assert one is not other
+    assert str(one) == str(other) == "it broke"

@@ -1,6 +1,7 @@
 """The session socket: gathering, reconnecting, refusals, and who is told what."""
 
 import asyncio
+import traceback
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,29 @@ async def test_a_refused_token_ends_the_session_for_good() -> None:
         with pytest.raises(Unauthorized, match="revoked"):
             while True:
                 await session.call("ping")
+
+
+async def test_each_request_that_a_refused_token_fails_raises_an_error_of_its_own() -> None:
+    """It was one for all: its traceback grew with each request, for as long as the program lived."""
+    errors: list[BaseException] = []
+
+    async def ask(session: Session) -> None:
+        with pytest.raises(Unauthorized, match="revoked") as refused:
+            await session.call("ping")
+        errors.append(refused.value)
+
+    async with fake_server(lambda _: None) as fake, session_to(fake) as session:
+        async with asyncio.TaskGroup() as group:
+            asking = [group.create_task(ask(session)) for _ in range(2)]
+            await something_came(fake)
+            await fake.connections[0].close(4401, "the token was revoked")
+            await asyncio.wait(asking)
+        for _ in range(2):
+            await ask(session)
+
+    assert len({id(error) for error in errors}) == 4
+    assert len({len(traceback.extract_tb(error.__traceback__)) for error in errors[2:]}) == 1
+    assert {str(error) for error in errors} == {str(errors[0])}
 
 
 async def test_a_token_that_a_server_wrote_after_it_took_the_connection_is_shown_at_once(tmp_path: Path) -> None:

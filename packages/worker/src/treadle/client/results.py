@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from copy import copy
 from typing import Any
 
 from treadle.errors import ConnectionFailed, TaskNotFound, TreadleError, problem_named
@@ -124,5 +125,6 @@ class ResultWaiters:
 
 def _set_error(future: asyncio.Future[RawTask], error: TreadleError) -> None:
     if not future.done():
-        future.set_exception(error)
+        # Each is raised where it is waited for: one for all would tell of everybody's places.
+        future.set_exception(copy(error))
         future.exception()  # Read once, so that a future nobody waits for any more is not warned about.

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from copy import copy
 from typing import Any
 
 from treadle.clock import monotonic
@@ -131,4 +132,4 @@ class SubmitBatcher:
 def _refuse(batch: list[Waiting], error: TreadleError) -> None:
     for _, future in batch:
         if not future.done():
-            future.set_exception(error)
+            future.set_exception(copy(error))

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Coroutine, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,7 +147,8 @@ class Session:
             self._room.clear()
             await self._room.wait()
         if self._ended is not None:
-            raise self._ended
+            # Raised again and again: each raising adds to the traceback, which keeps all that its frames hold.
+            raise copy(self._ended)
         n = self._next
         self._next += 1
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -372,7 +374,7 @@ class Session:
             if not request.future.done():
                 # Whatever ended the session: what was sent over it may have been done, or be done yet.
                 is_lost = request.sent and not request.resend
-                request.future.set_exception(ConnectionLost(LOST) if is_lost else error)
+                request.future.set_exception(ConnectionLost(LOST) if is_lost else copy(error))
         if self._on_down is not None:
             self._on_down(error)
 
