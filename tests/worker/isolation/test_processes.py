@@ -253,7 +253,8 @@ async def test_a_plain_function_with_a_target_is_told_why_it_has_no_resources(cl
 async def test_a_process_for_the_tasks_of_what_was_typed_in_is_refused(server: Served) -> None:
     _, complained = await run_program(server, "-", said=PROGRAM)
 
-    assert "has isolation='process' and was typed in" in complained
+    # A cell's function that had a target was told of an isolation that it had not.
+    assert "in a process (by isolation='process', or since it has a target) and was typed in: put it" in complained
 
 
 UNGUARDED = """

@@ -257,5 +257,8 @@ def origin_of(task: Task[..., Any]) -> dict[str, str]:
     # Of `python directory` and `python archive.pyz` it is the file within, and an archive is no directory.
     found = path.parent if spec is not None else path
     if path.name in {"", "<stdin>"} or not found.exists():
-        raise DefinitionError(f"{task.full_name} has isolation='process' and was typed in: put it into a module")
+        raise DefinitionError(
+            f"{task.full_name} runs in a process (by isolation='process', or since it has a target) and was typed in:"
+            " put it into a module"
+        )
     return {"path": str(found.resolve())}
