@@ -4,10 +4,12 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
 import pytest
+from pydantic import BaseModel
 
-from treadle import Worker, errors
+from treadle import Worker, errors, task
 
 LATE = "" if sys.version_info >= (3, 14) else "from __future__ import annotations\n"
 """What makes all annotations of a module be evaluated late, as those of Python 3.14 are by themselves (PEP 649)."""
@@ -83,3 +85,23 @@ def test_what_is_imported_for_type_checkers_only_is_named_when_the_task_is_used(
 
 def test_annotations_of_middleware_are_not_asked(late: ModuleType) -> None:
     Worker([late.takes], middleware=[late.middleware])
+
+
+class Named(BaseModel):
+    name: str
+
+
+def test_a_type_parameter_of_the_function_itself_is_no_name_to_be_imported() -> None:
+    """As of `def first[Item: Named](…)`, which has them from Python 3.12 on: they stand in no module."""
+
+    def first(one, others):  # type: ignore[no-untyped-def]
+        return one
+
+    first.__annotations__ = {"one": "Item", "others": "list[Item]", "return": "Item"}
+    first.__type_params__ = (TypeVar("Item", bound=Named),)  # type: ignore[attr-defined]
+    made = task(first)
+
+    assert made.bind(Named(name="a"), [{"name": "b"}]).payload == {"one": {"name": "a"}, "others": [{"name": "b"}]}
+    assert made.signature.returns.read({"name": "a"}) == Named(name="a")
+    with pytest.raises(errors.InvalidArguments, match=r"one\.name: Field required"):
+        made.bind({}, [])

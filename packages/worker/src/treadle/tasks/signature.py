@@ -73,7 +73,8 @@ class Signature:
     def __init__(self, function: Callable[..., Any], local_names: Mapping[str, Any] | None = None) -> None:
         self.function = function
         self.name: str = getattr(function, "__qualname__", repr(function))
-        self._locals = dict(local_names or {})
+        own = {one.__name__: one for one in getattr(function, "__type_params__", ())}
+        self._locals = dict(local_names or {}) | own
         parameters = list(signature_of(function).parameters.values())
         self.wants_context: bool = bool(parameters) and self._is_context(parameters[0])
         if self.wants_context and parameters[0].kind not in _BY_POSITION:
