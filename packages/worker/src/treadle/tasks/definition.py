@@ -40,6 +40,13 @@ T_co = TypeVar("T_co", covariant=True)
 Isolation = Literal["async", "thread", "process"]
 
 
+def _shown_as(typed: property, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method with the name and the docstring of the property in which type checkers see it."""
+    seen = cast("Callable[..., Any]", typed.fget)
+    method.__name__, method.__qualname__, method.__doc__ = seen.__name__, seen.__qualname__, seen.__doc__
+    return method
+
+
 class Task(Generic[P, R_co]):
     """A function that is a job: made by `@task`, called like the function, submitted with `submit`."""
 
@@ -123,6 +130,10 @@ class Task(Generic[P, R_co]):
 
     def _submit_sync(self, /, *args: Any, **kwargs: Any) -> "SyncHandle[R_co]":
         return _submit_sync(self._bind(*args, **kwargs))
+
+    if not TYPE_CHECKING:
+        # Methods, of which a test may put another into a task: a property is not to be replaced.
+        bind, submit, submit_sync = map(_shown_as, (bind, submit, submit_sync), (_bind, _submit, _submit_sync))
 
     def with_options(self, options: Options) -> "Configured[P, R_co]":
         """Return the task with options for its next submits; later options go over earlier ones.
