@@ -47,6 +47,15 @@ def test_every_metric_that_the_dashboard_and_the_alerts_name_exists(expressions)
     assert named - set().union(*SERIES.values()) == set()
 
 
+def test_the_alert_that_nothing_starts_is_kept_by_runs_that_end_for_waits_are_those_of_first_runs_alone() -> None:
+    [starts] = [expr for expr in expressions_of_the_alerts() if "treadle_task_wait_seconds_count" in expr]
+
+    assert re.findall(r"unless on \(job\) sum by \(job\) \(rate\((\w+)\[10m\]\)\) > 0", starts) == [
+        "treadle_task_wait_seconds_count",
+        "treadle_task_run_seconds_count",
+    ]
+
+
 def test_every_metric_is_on_the_dashboard() -> None:
     named = names_in(expressions_of_the_dashboard())
 
