@@ -11,8 +11,10 @@ from sqlalchemy.exc import OperationalError
 
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.connections import READERS
+from treadle_server.store.failures import FAILURES_EXPLAINED
+from treadle_server.store.postgres.dedicated import DedicatedConnection
 from treadle_server.store.sqlite.writer import InlineConnection
-from treadle_server.store.store import FAILURES_EXPLAINED, SqlStore
+from treadle_server.store.store import SqlStore
 
 pytestmark = pytest.mark.anyio
 
@@ -37,6 +39,18 @@ async def test_a_full_disk_of_postgresql_is_told_as_one_of_sqlite_is(postgres_da
             await connection.execute(FULL)
 
     await store.close()
+
+
+@pytest.mark.postgres
+async def test_a_full_disk_is_told_likewise_by_a_connection_of_its_own(postgres_database: str) -> None:
+    """As by NOTIFY, which writes to the disk itself: the relay said in two lines that the database does not answer."""
+    dedicated = DedicatedConnection(postgres_database, lambda: None)
+
+    with pytest.raises(StoreUnavailable, match=TOLD.partition(";")[0] + "$"):
+        async with dedicated.lent() as connection:
+            await connection.execute(str(FULL))
+
+    await dedicated.close()
 
 
 @pytest.mark.postgres

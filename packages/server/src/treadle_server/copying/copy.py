@@ -13,8 +13,8 @@ from treadle_server.copying.digest import Digest, json_places
 from treadle_server.copying.postgres import PostgresDatabase, postgres_destination, postgres_source, refresh
 from treadle_server.copying.sqlite import sqlite_destination, sqlite_source
 from treadle_server.errors import SettingUnusable, ValidationFailed
+from treadle_server.store.failures import FAILURES_EXPLAINED
 from treadle_server.store.sqlite.places import file_of
-from treadle_server.store.store import FAILURES_EXPLAINED
 from treadle_server.store.urls import parse_url
 
 

@@ -38,7 +38,8 @@ from treadle_server.engine.unconfirmed import Unconfirmed, give_back
 from treadle_server.engine.unit_of_work import LogLineNumbers, UnitOfWork
 from treadle_server.errors import NOT_STARTED, StoreUnavailable, TooManyRequests
 from treadle_server.store.base import LostUpdate, Overtaken, Tx
-from treadle_server.store.store import SqlStore, in_brief
+from treadle_server.store.failures import in_brief
+from treadle_server.store.store import SqlStore
 from treadle_server.store.transaction.counts import add_past_outcomes
 
 log = logging.getLogger(__name__)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle_server.errors import StoreUnavailable, ValidationFailed
 from treadle_server.store.connections import KEPT_OPEN
+from treadle_server.store.failures import told_of
 from treadle_server.store.urls import dsn_of, parse_url
 
 if TYPE_CHECKING:
@@ -142,4 +143,4 @@ async def answers() -> AsyncIterator[None]:
         # What pgbouncer answers to a parameter of the session.
         raise ValidationFailed(f"{POOLED} ({error})") from error
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-        raise StoreUnavailable(f"the database does not answer ({str(error) or type(error).__name__})") from error
+        raise StoreUnavailable(told_of(error)) from error
