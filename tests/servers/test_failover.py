@@ -183,12 +183,15 @@ async def test_a_host_that_takes_no_writes_any_more_is_left_at_once(postgres: Ow
 
         assert store.connections_checked_out() == 0
         await before.fetchval("SELECT 1")
-        assert await dedicated.open() is not before
+        with pytest.raises(StoreUnavailable, match="takes no writes"):
+            await dedicated.open()
         assert before.is_closed()
+        assert not dedicated.is_open, "the next look would leave it at once, and connect again without an end"
         await connection.execute("SET default_transaction_read_only = off")
         await connection.execute("ALTER SYSTEM RESET default_transaction_read_only")
         await connection.execute("SELECT pg_reload_conf()")
         await until(lambda: _refusal(store), lambda refusal: not refusal)
+        await dedicated.open()
     finally:
         await connection.close()
         await dedicated.close()

@@ -80,6 +80,8 @@ _FULL = "the database's disk is full: make room on it"
 
 _DAMAGED = "the database is damaged: stop the server, look at its disk, and restore the backup"
 
+TAKES_NO_WRITES = "the database takes no writes: it is a standby, or default_transaction_read_only is set"
+
 _STRANGER = "the database refuses the user: look at user and password in its URL, and at pg_hba.conf"
 
 _PARAMETERS = "the database does not take what it is asked for: look at the parameters of its URL"
@@ -93,7 +95,7 @@ _ADVICE = {
     sqlite3.SQLITE_NOTADB: "the database's file is none of SQLite's: look at its path",
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_READONLY: "the database may not be written: look at the permissions of its file and directory",
-    "25006": "the database takes no writes: it is a standby, or default_transaction_read_only is set",
+    "25006": TAKES_NO_WRITES,
     "28000": _STRANGER,
     "28P01": _STRANGER,
     "3D000": "the database is not there: make it with CREATE DATABASE, or look at its name in the URL",

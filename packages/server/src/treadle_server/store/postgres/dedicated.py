@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle_server.errors import StoreUnavailable, ValidationFailed
 from treadle_server.store.connections import KEPT_OPEN
-from treadle_server.store.failures import told_of
+from treadle_server.store.failures import TAKES_NO_WRITES, told_of
 from treadle_server.store.urls import dsn_of, parse_url
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class DedicatedConnection:
     async def open(self) -> "asyncpg.Connection[Any]":
         """Return the connection.
 
-        Raises `StoreUnavailable` when the database does not answer, and `ValidationFailed` when a pool that shares
-        connections between its clients stands before it.
+        Raises `StoreUnavailable` when the database does not answer or takes no writes, and `ValidationFailed` when a
+        pool that shares connections between its clients stands before it.
         """
         async with self._opening:
             if self._connection is not None and self._connection.is_closed():
@@ -119,6 +119,10 @@ async def _connect(dsn: str) -> "asyncpg.Connection[Any]":
     if connection.get_server_pid() != process:
         await connection.close()
         raise ValidationFailed(POOLED)
+    if _is_read_only(connection):
+        # It would be left again by the next look, which comes at once where a break wakes who looks.
+        await connection.close()
+        raise StoreUnavailable(TAKES_NO_WRITES)
     return connection
 
 
