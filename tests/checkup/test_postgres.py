@@ -50,6 +50,19 @@ def test_its_version_size_and_disk_are_told(examined: Examine) -> None:
     assert any("PostgreSQL" in one.detail and "free" in one.detail for one in found["disk"])
 
 
+def test_a_schema_of_any_name_is_looked_into(examined: Examine, spoilt_url: str) -> None:
+    """The checks of one with a hyphen said that they could not be made."""
+    execute(
+        spoilt_url,
+        'ALTER SCHEMA public RENAME TO "A-Team"',
+        f'ALTER DATABASE "{name_of(spoilt_url)}" SET search_path = "A-Team"',
+    )
+
+    found = examined()
+
+    assert [one for check in ("database", "migrations") for one in found[check] if "could not be" in one.detail] == []
+
+
 def test_a_version_that_nobody_mends_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "OLDEST", 990_000)
 

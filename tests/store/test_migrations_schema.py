@@ -251,6 +251,22 @@ async def test_servers_that_start_at_once_on_an_empty_database_take_none_for_ano
         await store.close()
 
 
+@pytest.mark.postgres
+async def test_tables_stand_in_a_schema_of_any_name(old_url: str) -> None:
+    """One with a capital letter or a hyphen was looked for as a name of another, and no server started."""
+    name = parse_url(old_url).database
+    await _execute(old_url, 'CREATE SCHEMA "A-Team\'s ""Own"""')
+    await _execute(old_url, f'ALTER DATABASE "{name}" SET search_path = "A-Team\'s ""Own"""')
+
+    for _ in range(2):
+        store = SqlStore(old_url)
+        await store.open()
+        async with store.read() as connection:
+            where = sa.text("SELECT schemaname FROM pg_tables WHERE tablename = 'task_steps'")
+            assert (await connection.execute(where)).scalars().all() == ['A-Team\'s "Own"']
+        await store.close()
+
+
 async def test_jobs_of_before_belong_to_the_one_user_whose_workers_serve_them(empty_database_url: str) -> None:
     """Z5: who registered them was not kept. Those of several users, and of none, are nobody's."""
     users = {1: ["ann", "ann"], 2: ["ann", "bob"], 3: []}

@@ -125,7 +125,8 @@ DO $$
 DECLARE
   one regclass;
 BEGIN
-  FOR one IN SELECT oid FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' LOOP
+  FOR one IN SELECT oid FROM pg_class
+    WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind = 'r' LOOP
     EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', one);
   END LOOP;
 END $$

@@ -67,7 +67,7 @@ _RIGHTS = text("""
 SELECT current_user, CASE
        WHEN to_regclass('alembic_version') IS NOT NULL
        THEN (SELECT 'may not change the table ' || min(relname) FROM pg_class
-              WHERE relnamespace = current_schema()::regnamespace AND relname = ANY (:tables)
+              WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relname = ANY (:tables)
                 AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
                          AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')))
        WHEN NOT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)

@@ -76,5 +76,5 @@ def _broken_indexes(connection: Connection) -> list[str]:
     if connection.dialect.name != "postgresql":
         return []
     broken = text("SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON pg_class.oid = indrelid"
-                  " WHERE NOT indisvalid AND relnamespace = current_schema()::regnamespace")  # fmt: skip
+                  " WHERE NOT indisvalid AND relnamespace = quote_ident(current_schema())::regnamespace")  # fmt: skip
     return sorted(connection.execute(broken).scalars())

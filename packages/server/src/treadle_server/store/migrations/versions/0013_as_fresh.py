@@ -92,7 +92,7 @@ def downgrade() -> None:
 def _mend_postgresql(bind: sa.Connection) -> None:
     found = bind.exec_driver_sql(
         "SELECT relname, conname, pg_get_constraintdef(c.oid) FROM pg_constraint c JOIN pg_class t ON t.oid = conrelid"
-        " WHERE contype = 'c' AND connamespace = current_schema()::regnamespace"
+        " WHERE contype = 'c' AND connamespace = quote_ident(current_schema())::regnamespace"
     )
     for table, name, definition in found.all():
         short = name.removeprefix(f"ck_{table}_").removeprefix(f"ck_{table}_")

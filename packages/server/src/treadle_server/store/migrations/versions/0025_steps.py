@@ -101,7 +101,7 @@ def _widen_sqlite(bind: sa.Connection) -> None:
 def _widen_postgresql(bind: sa.Connection) -> None:
     definition = bind.exec_driver_sql(
         "SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c WHERE conname = 'ck_tasks_ck_tasks_reason_known'"
-        " AND connamespace = current_schema()::regnamespace"
+        " AND connamespace = quote_ident(current_schema())::regnamespace"
     ).scalar_one()
     _replace("tasks", "ck_tasks_ck_tasks_reason_known", f"reason IS NULL OR reason IN ({_with_suspended(definition)})")
     outcomes = ("completed", "failed", "exception", "paused", "cancelled", "returned", "suspended")
