@@ -63,6 +63,20 @@ def test_a_schema_of_any_name_is_looked_into(examined: Examine, spoilt_url: str)
     assert [one for check in ("database", "migrations") for one in found[check] if "could not be" in one.detail] == []
 
 
+def test_one_that_lets_nobody_in_is_told_with_what_to_do_about_that(
+    examined: Examine, spoilt_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it had answered, one was told to look whether it runs, and at the network."""
+    name = name_of(spoilt_url)
+    monkeypatch.setenv("TREADLE_DATABASE_URL", spoilt_url.replace(name, f"{name}_else"))
+
+    [finding] = examined()["database"]
+
+    assert f'database "{name}_else" does not exist' in finding.detail
+    assert "CREATE DATABASE" in finding.advice
+    assert "network" not in finding.advice
+
+
 def test_a_version_that_nobody_mends_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "OLDEST", 990_000)
 

@@ -16,6 +16,7 @@ from treadle.wire.amounts import in_bytes
 from treadle.wire.findings import Check, Finding, Seen
 from treadle_server.checkup import counts, disk, postgres, schema, snapshots
 from treadle_server.store.connections import postgres_engine
+from treadle_server.store.failures import advice_on, in_brief
 from treadle_server.store.sqlite.places import SIDES, file_of
 from treadle_server.store.urls import shown
 
@@ -107,9 +108,8 @@ async def _reach(url: URL) -> Seen:
     try:
         told = await _in_postgres(url, _size)
     except (DBAPIError, PoolTimeout, OSError) as error:
-        cause = getattr(error, "orig", None) or error
-        return [Finding("database", "fail", f"{name} does not answer ({str(cause) or type(cause).__name__})",
-                        "look whether it runs, at TREADLE_DATABASE_URL, and at the network between")]  # fmt: skip
+        advice = advice_on(error) or "look whether it runs, at TREADLE_DATABASE_URL, and at the network between"
+        return [Finding("database", "fail", f"{name} does not answer ({in_brief(error)})", advice)]
     looks: dict[str, Examine] = {
         "database": postgres.look,
         "disk": postgres.look_at_disk,

@@ -130,9 +130,14 @@ def in_brief(error: BaseException) -> str:
     return str(cause).partition("\n")[0] or type(cause).__name__
 
 
+def advice_on(error: BaseException) -> str | None:
+    """Return what is known of an error of SQLAlchemy or of a driver, and what to do; None: that it came."""
+    return _ADVICE.get(_state(error) or _code(error))
+
+
 def told_of(error: BaseException) -> str:
-    """Return what to do about an error of SQLAlchemy or of a driver, and what the database said."""
-    return f"{_ADVICE.get(_state(error) or _code(error), 'the database does not answer')} ({in_brief(error)})"
+    """Return what to do about such an error, and what the database said."""
+    return f"{advice_on(error) or 'the database does not answer'} ({in_brief(error)})"
 
 
 def _unavailable(error: BaseException) -> StoreUnavailable:
