@@ -7,7 +7,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -59,6 +60,25 @@ async def test_a_database_that_does_not_answer_is_a_503_and_comes_back(
 
     assert (await lab.client.get("/v1/tasks")).json()["total"] == 0
     assert (await lab.submit())["queue_position"] == 1
+
+
+async def test_who_asks_whether_it_is_ready_is_told_in_time_of_a_database_that_is_silent(
+    served: Served, lab: Room, monkeypatch: pytest.MonkeyPatch
+):
+    """As one whose machine stands still: the answer came with the connection's end, half a minute later."""
+
+    @asynccontextmanager
+    async def silent() -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
+    monkeypatch.setattr(meta, "PATIENCE", 0)
+    monkeypatch.setattr(served.engine.store, "read", silent)
+
+    ready = await lab.client.get("/readyz")
+
+    assert (ready.status_code, ready.json()["status"]) == (503, "not ready")
+    assert "has not answered" in ready.json()["services"]["store"]
 
 
 async def test_a_defect_is_a_500_problem_and_is_logged(

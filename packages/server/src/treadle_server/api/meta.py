@@ -1,5 +1,6 @@
 """What the server says of itself: totals, health, and its problem types."""
 
+import asyncio
 from typing import Any
 
 from sqlalchemy import select
@@ -17,6 +18,9 @@ from treadle_server.errors import NoSuchRoute, StoreUnavailable, ValidationFaile
 from treadle_server.operations.context import OperationContext
 from treadle_server.services.base import WELL
 from treadle_server.store.read import stats as read_stats
+
+PATIENCE = 5.0
+"""Seconds that the store has to say that it is there: who asks whether a server is ready waits for no longer."""
 
 
 async def stats(call: Call) -> Response:
@@ -80,10 +84,12 @@ async def readyz(call: Call) -> Response:
 
 async def _store(ctx: OperationContext) -> str:
     try:
-        async with ctx.engine.store.read() as connection:
+        async with asyncio.timeout(PATIENCE), ctx.engine.store.read() as connection:
             await connection.execute(select(1))
     except StoreUnavailable as error:
         return error.detail
+    except TimeoutError:
+        return f"the database has not answered for {PATIENCE:.0f} seconds"
     return "ok"
 
 
