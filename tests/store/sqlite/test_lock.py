@@ -1,5 +1,7 @@
 """One server on an SQLite file: a second one would not hear what the first does, and is refused (E8)."""
 
+import errno
+import os
 from pathlib import Path
 
 import httpx
@@ -53,6 +55,23 @@ def test_a_lock_that_can_t_be_made_is_told_with_what_to_look_at(tmp_path: Path) 
 
     with (
         pytest.raises(ValidationFailed, match=r"db-server, which keeps .* \(Is a directory\): look at the disk"),
+        hold_lock(make_url(f"sqlite:///{tmp_path / 'treadle.db'}")),
+    ):
+        pytest.fail("nothing was locked")
+
+
+def test_a_disk_that_keeps_no_locks_is_told_with_what_to_take_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As some that stand behind a network: the start ended with the error's number alone."""
+
+    def refused(_file: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refused)
+
+    with (
+        pytest.raises(ValidationFailed, match=r"db-server, .* \(No locks available\): put the database on a disk of"),
         hold_lock(make_url(f"sqlite:///{tmp_path / 'treadle.db'}")),
     ):
         pytest.fail("nothing was locked")

@@ -20,7 +20,7 @@ class DatabaseInUse(ValidationFailed):
 def hold_lock(url: URL) -> Iterator[None]:
     """Keep other servers from an SQLite file during the block; the system lets go of it when the process ends.
 
-    Raises `DatabaseInUse` when there is another one, and `ValidationFailed` when the file that is locked can't be made.
+    Raises `DatabaseInUse` when there is another one, and `ValidationFailed` when the file can't be made or locked.
     PostgreSQL may have any number of servers.
     """
     if url.get_backend_name() != "sqlite":
@@ -47,6 +47,11 @@ def hold_lock(url: URL) -> Iterator[None]:
             raise DatabaseInUse(
                 f"another server uses {url.database} already: stop it, or give several servers one PostgreSQL"
                 " (TREADLE_DATABASE_URL)"
+            ) from None
+        except OSError as error:  # a file system over a network may keep no locks
+            raise ValidationFailed(
+                f"{path}, which keeps other servers from the database, can't be locked ({error.strerror or error}): put"
+                " the database on a disk of this machine, or take a PostgreSQL (TREADLE_DATABASE_URL)"
             ) from None
         yield
     finally:
