@@ -1,5 +1,6 @@
 """Steps are kept, tasks sleep and wait for messages, through the engine and on both databases."""
 
+import asyncio
 import json
 from datetime import timedelta
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import Shop, two_shops
+from treadle.wire.ids import TaskId
 from treadle.wire.status import Outcome, Reason, Status
 from treadle.wire.steps import MOST_DATA, MOST_RESULT, MOST_WAITING
 from treadle_server.access.principal import Principal
@@ -330,6 +332,18 @@ async def test_a_message_wakes_the_task_that_waits_for_it(shop: Shop, clock: Any
     )
     assert (is_new, message.step, after.due_at) == (True, 0, clock.now())
     assert await kept(shop, task) == [("approved", 0, {"by": "ann"})]
+
+
+async def test_a_message_for_a_task_that_is_put_in_in_the_same_batch_waits_for_it(shop: Shop) -> None:
+    task_id = TaskId("0199f0a2-7c1e-7e07-8f1d-2f6b3c9d7a11")
+    sends = [
+        SendMessage(principal=shop.principal, task_id=task_id, name="go", id=key, data=json.dumps(key)) for key in "ab"
+    ]
+
+    await asyncio.gather(shop.submit(id=task_id), *map(shop.engine.run, sends))
+
+    task = await began_again(shop, await shop.worker())
+    assert [step.result for n in (0, 1) if (step := await receive(shop, task, "go", n))] == ['"a"', '"b"']
 
 
 async def test_messages_that_come_early_wait_and_each_receive_takes_the_oldest(shop: Shop) -> None:

@@ -68,6 +68,10 @@ class StepBook:
         if step not in self.new_steps and step not in self.changed:
             self.changed.append(step)
 
+    def count(self, seq: int) -> tuple[int, int]:
+        """Return how many messages wait for a task, and which number the next one gets; a new one has none yet."""
+        return self.counts.get(seq, (0, 0))
+
     def next_message(self, seq: int, name: str) -> Message | None:
         """Return the oldest message of this name that waits for the task."""
         waiting = self.waiting.get((seq, name))
@@ -84,7 +88,7 @@ class StepBook:
 
     def add_message(self, message: Message) -> None:
         """Put in a message that waits."""
-        waits, following = self.counts[message.task_seq]
+        waits, following = self.count(message.task_seq)
         self.counts[message.task_seq] = (waits + 1, following + 1)
         self.new_messages.append(message)
         self.messages[message.key] = message

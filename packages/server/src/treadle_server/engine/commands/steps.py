@@ -153,7 +153,7 @@ class SendMessage(OneRow):
             raise InvalidTaskTransition(f"send: the task is {task.status}, and receives no messages any more")
         if task.is_encrypted:
             check_words({"data": self.data}, {})
-        waiting, number = work.steps.counts[task.seq]
+        waiting, number = work.steps.count(task.seq)
         step = work.steps.last.get(task.seq)
         is_awaited = (
             step is not None
