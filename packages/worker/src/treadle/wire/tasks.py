@@ -98,6 +98,8 @@ class Receipt(Model):
     created: bool = True
     """False for a task that was there already: the same id, or the holder of the unique key."""
     queue_position: int | None = None
+    """Its place as far as it is known without being read: null unless the task is new and pending, and of a pending one
+    that may not stand last of its priority. `get` tells it."""
     scheduled_at: Instant
     version: int = 1
 
