@@ -35,8 +35,7 @@ async def lock(work: UnitOfWork, reads: ReadSet, reported: Collection[Task]) -> 
     await _load_jobs(work, reads)
     holders = await lock_order.holders_of(tx, wanted_keys(work, reads, found))
     found |= _by_id(await lock_order.places_of(tx, holders))
-    moved = {(found[task_id].room, name) for task_id, name in reads.target_edits if task_id in found}
-    work.targets |= await number_targets(tx, reads.targets | moved)
+    work.targets |= await number_targets(tx, wanted_targets(reads, found))
     locked: list[Place | Task] = [*found.values(), *reported]
     await lock_targets(tx, {*work.targets.values(), *(one.target_num for one in locked if one.target_num is not None)})
     await lock_order.lock_tasks(tx, {one.seq for one in locked})
@@ -75,9 +74,17 @@ async def _load_jobs(work: UnitOfWork, reads: ReadSet) -> None:
     work.job_nums = deque(await allocate(tx, "job_num", reads.new_jobs))
 
 
+def wanted_targets(reads: ReadSet, found: Mapping[TaskId, Place | Task]) -> set[tuple[str, str]]:
+    """Return the targets, by room and name, that commands name, and that tasks are to have from now on."""
+    moved = [(reads.room_of(task_id, found), name) for task_id, name in reads.target_edits]
+    return reads.targets | {(room, name) for room, name in moved if room is not None}
+
+
 def wanted_keys(work: UnitOfWork, reads: ReadSet, found: Mapping[TaskId, Place | Task]) -> set[tuple[int, str]]:
     """Return the unique keys, by job, whose holders are wanted, some with tasks that were looked up, or read."""
     keys = {(work.jobs[name].num, key) for name, key in reads.unique_keys if name in work.jobs}
     keys |= {(found[task_id].job_num, key) for task_id, key in reads.unique_edits if task_id in found}
+    new = [(reads.named[task_id][0], key) for task_id, key in reads.unique_edits if task_id in reads.named]
+    keys |= {(work.jobs[name].num, key) for name, key in new if name in work.jobs}
     steered = [found[task_id] for task_id in reads.jobs_of & found.keys()]
     return keys | {(one.job_num, one.unique_key) for one in steered if one.unique_key is not None}

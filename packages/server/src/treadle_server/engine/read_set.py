@@ -1,13 +1,23 @@
 """What the commands of a batch want read before they are applied."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import JobName
 from treadle_server.engine.step_book import StepReads
 from treadle_server.store.transaction.prune import Pruning
+
+
+class Placed(Protocol):
+    """What is known of a task that was found: at least in which room it is."""
+
+    @property
+    def room(self) -> str:
+        """Return the room."""
+        ...
 
 
 @dataclass(slots=True)
@@ -26,6 +36,9 @@ class ReadSet:
     jobs_change: bool = False
     new_tasks: list[tuple[JobName, str, str | None]] = field(default_factory=list)
     """For each new task: its job, the room it is submitted from, and the pool that the call names."""
+    named: dict[TaskId, tuple[JobName, str]] = field(default_factory=dict)
+    """Of those that are submitted under an id of their own: the job and the room. What other commands want of such a
+    task is found by these, for it is not there yet."""
     submits: list[tuple[JobName, str, list[dict[str, Any]] | None, str]] = field(default_factory=list)
     """Of those that are submitted: the job, the room, the limits that the call names, and the payload."""
     targets: set[tuple[str, str]] = field(default_factory=set)
@@ -87,6 +100,12 @@ class ReadSet:
     flows: set[str] = field(default_factory=set)
     tellings: int = 0
     """How many tasks are wanted of which others are to be told where they are, and about how many of these others."""
+
+    def room_of(self, task_id: TaskId, found: Mapping[TaskId, Placed]) -> str | None:
+        """Return the room of a task that was found or is submitted by the batch; None: there is none."""
+        if (one := found.get(task_id)) is not None:
+            return one.room
+        return self.named[task_id][1] if task_id in self.named else None
 
     def worker(self, worker_id: WorkerId) -> None:
         """Want a worker with its open runs, and the holds of those that are over."""

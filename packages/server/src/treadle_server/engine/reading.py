@@ -9,7 +9,7 @@ from treadle_server.domain.limits import own_of
 from treadle_server.domain.schedules import Schedule
 from treadle_server.engine.admission import read_admission
 from treadle_server.engine.commands.instances import options_of
-from treadle_server.engine.locking import wanted_keys
+from treadle_server.engine.locking import wanted_keys, wanted_targets
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.superseding import read_rivals
 from treadle_server.engine.telling import read_dependencies
@@ -136,8 +136,7 @@ async def _load_around(work: UnitOfWork, reads: ReadSet) -> None:
     for job in await load.jobs_by_num(work.tx, missing, to_change=reads.jobs_change):
         work.know(job)
     await _load_holders(work, wanted_keys(work, reads, work.tasks))
-    moved = {(work.tasks[task_id].room, name) for task_id, name in reads.target_edits if task_id in work.tasks}
-    work.targets |= await number_targets(work.tx, (reads.targets | moved) - work.targets.keys())
+    work.targets |= await number_targets(work.tx, wanted_targets(reads, work.tasks) - work.targets.keys())
 
 
 async def _load_holds(work: UnitOfWork, reads: ReadSet) -> None:
@@ -183,7 +182,8 @@ async def _load_limits(work: UnitOfWork, reads: ReadSet) -> None:
         wanted |= {(job.room, one["name"]) for one in work.rules.limits_of(job)}
     for schedule in work.schedules.values():
         wanted |= {(schedule.room, one["name"]) for one in options_of(schedule).get("limits") or ()}
-    wanted |= {(work.tasks[task_id].room, name) for task_id, name in reads.limit_names if task_id in work.tasks}
+    to_name = [(reads.room_of(task_id, work.tasks), name) for task_id, name in reads.limit_names]
+    wanted |= {(room, name) for room, name in to_name if room is not None}
     if wanted:
         work.limits = await limits_by_name(work.tx, wanted, to_change=reads.limits_change)
     if reads.limits_change:
@@ -231,7 +231,9 @@ def _wanted_lanes(work: UnitOfWork, reads: ReadSet) -> set[tuple[int, str, str]]
         if name in work.jobs
     }
     moved = [(work.tasks[task_id], pool) for task_id, pool in reads.pool_edits if task_id in work.tasks]
-    return wanted | {work.job_of(task).lane_key(task.room, pool) for task, pool in moved}
+    wanted |= {work.job_of(task).lane_key(task.room, pool) for task, pool in moved}
+    new = [(*reads.named[task_id], pool) for task_id, pool in reads.pool_edits if task_id in reads.named]
+    return wanted | {work.jobs[name].lane_key(room, pool) for name, room, pool in new if name in work.jobs}
 
 
 async def _add_lanes(work: UnitOfWork, wanted: set[tuple[int, str, str]]) -> None:

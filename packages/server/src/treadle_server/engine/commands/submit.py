@@ -144,6 +144,7 @@ class Submit(_OfItems):
             reads.submits.append((name, self.room, item.limits, item.payload))
             if item.id is not None:
                 reads.tasks.add(item.id)
+                reads.named[item.id] = name, self.room
             if item.target is not None:
                 reads.targets.add((self.room, item.target))
             if item.unique_key is not None:
