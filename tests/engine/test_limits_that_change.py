@@ -190,3 +190,18 @@ async def test_a_line_whose_first_task_is_too_heavy_for_the_workers_keeps_no_oth
     # Nothing is left to look at.
     clock.advance(1)
     assert await shop.engine.run(OpenLimits()) == 0
+
+
+@pytest.mark.parametrize("target", [None, "other"])
+@pytest.mark.parametrize("is_full", [False, True])
+async def test_what_lost_its_limits_and_its_target_in_one_edit_is_claimed(shop, target: str | None, is_full) -> None:
+    await set_limit(shop, concurrency=1)
+    worker = await shop.worker()
+    if is_full:
+        await shop.submit(target="printer", limits=named())
+        await shop.claim(worker)
+    [task] = await shop.submit(target="printer", limits=named())
+
+    await shop.engine.run(Edit(principal=shop.principal, task_id=task.id, changes={"target": target, "limits": None}))
+
+    assert ids(await shop.claim(worker)) == [task.id]

@@ -64,3 +64,13 @@ async def test_a_limit_that_is_not_there_is_refused_and_nothing_changed(shop: Sh
         await put_in_and_edited(shop, priority=7, limits=named("none"))
 
     assert (await shop.get(NEW)).priority == 0
+
+
+async def test_what_loses_its_limits_is_claimed(shop: Shop) -> None:
+    await set_limit(shop, concurrency=1)
+    worker = await shop.worker()
+    edit = Edit(principal=shop.principal, task_id=NEW, changes={"limits": None})
+
+    await asyncio.gather(shop.submit(id=NEW, limits=named()), shop.engine.run(edit))
+
+    assert [task.id for task in await shop.claim(worker)] == [NEW]

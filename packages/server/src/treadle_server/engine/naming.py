@@ -38,12 +38,11 @@ def _is_as_before(task: Task, named: Sequence[Named]) -> bool:
 
 def note_limits(task: Task, named: Sequence[Named], own: Given | None) -> None:
     """Note in a task what it counts against, and what of that it names itself."""
-    was_parked = task.parked
     task.limits = text_of(named, task.room, own or ()) if named else None
     task.limit_key = key_of(named) if named else None
-    if task.limit_key is None and was_parked:
-        # Nothing but its limits kept it: its target, if it has one, decides anew.
-        task.blocked, task.parked = task.target_num is not None, False
+    if task.limit_key is None:
+        # Nothing but its target, if it has one, keeps it from now on: where it is kept, that decides anew.
+        task.blocked, task.parked = task.blocked and task.target_num is not None, False
 
 
 def admit(work: UnitOfWork, wanted: Iterable[Wanted]) -> None:
