@@ -179,6 +179,33 @@ async def test_f2_a_task_that_waits_is_put_in_paused_and_resumed_in_one_batch(sh
     assert (await shop.get(second)).status is Status.PENDING
 
 
+async def test_f2_a_policy_that_is_changed_in_the_batch_that_puts_the_task_in_has_its_effect_at_once(shop) -> None:
+    first, open_one = await shop.submit(2)
+    await shop.steer(first, "cancel")
+    second = TaskId("0199f0a2-7c1e-7e07-8f1d-2f6b3c9d7a11")
+    edit = Edit(principal=shop.principal, task_id=second, changes={"on_dependency_failure": "cancel"})
+
+    await asyncio.gather(put(shop, first, open_one, id=second, policy="run"), shop.engine.run(edit))
+
+    now = await shop.get(second)
+    assert (now.status, now.reason) == (Status.CANCELLED, Reason.DEPENDENCY_FAILED)
+
+
+async def test_f2_a_task_waits_again_for_what_runs_again_in_the_batch_that_put_it_in(shop) -> None:
+    [first] = await shop.submit()
+    await end(shop, first)
+    second = TaskId("0199f0a2-7c1e-7e07-8f1d-2f6b3c9d7a11")
+    steers = [(first.id, "rerun"), (second, "cancel"), (second, "rerun")]
+    commands = [Steer(principal=shop.principal, task_id=task_id, action=action) for task_id, action in steers]
+
+    await asyncio.gather(put(shop, first, id=second), *map(shop.engine.run, commands))
+
+    now = await shop.get(second)
+    assert (now.status, now.unmet) == (Status.BLOCKED, 1)
+    await end(shop, first)
+    assert await statuses(shop, now) == ["pending"]
+
+
 async def test_f2_a_dependency_that_runs_again_changes_nothing_that_has_begun(shop) -> None:
     [first] = await shop.submit()
     second = await put(shop, first)

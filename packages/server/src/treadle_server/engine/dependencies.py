@@ -1,6 +1,8 @@
 """What a batch knows and changes of tasks that wait for tasks, and of flows."""
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from treadle.wire.ids import TaskId
 from treadle_server.domain.flows import Flow
@@ -29,6 +31,8 @@ class Dependencies:
     """Those of these that may wait."""
 
     new_edges: list[Edge] = field(default_factory=list)
+    others: dict[int, Task | Needed] = field(default_factory=dict)
+    """What new tasks wait for, by number."""
     met: dict[tuple[int, int], bool] = field(default_factory=dict)
     """Edges that were changed, by (task, what it waits for)."""
     new_flows: list[Flow] = field(default_factory=list)
@@ -40,6 +44,19 @@ class Dependencies:
     """How far the others were told, by the number of the task that they wait for."""
     lanes: set[int] = field(default_factory=set)
     """Lanes in which what is remembered of a watched task does not say that it is."""
+
+    def stands_of(self, seq: int) -> list[EdgeStatus]:
+        """Return what a task waits for that is to run again, or to think otherwise of their failures.
+
+        Of one that this batch has put in nothing was read.
+        """
+        if (known := self.stands.get(seq)) is None:
+            # Tasks are put in by ascending numbers, and each with all of its edges.
+            edges, of_task = self.new_edges, attrgetter("task_seq")
+            own = edges[bisect_left(edges, seq, key=of_task) : bisect_right(edges, seq, key=of_task)]
+            new = [(edge.met, self.others[edge.needs_seq]) for edge in own]
+            known = [EdgeStatus(other.seq, other.id, other.status, met) for met, other in new]
+        return known
 
     def add_flow(self, flow: Flow) -> None:
         """Put in a new flow."""

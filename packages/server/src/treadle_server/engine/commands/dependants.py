@@ -50,6 +50,7 @@ def put_in_waiting(work: UnitOfWork, task: Task, needs: Sequence[tuple[Need, Tas
             known += need.places  # two refs, and one open task that has the unique key of both
             continue
         places[other.seq] = listed = list(need.places)
+        work.dependencies.others[other.seq] = other
         said = verdict(task.on_dependency_failure, other.status)
         work.dependencies.new_edges.append(Edge(task.seq, other.seq, said is Verdict.MET, listed))
         task.unmet += said is not Verdict.MET

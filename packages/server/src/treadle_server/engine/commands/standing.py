@@ -12,12 +12,11 @@ def look_again(work: UnitOfWork, task: Task) -> EdgeStatus | None:
     Return one of those because of which it is never to run, as its policy says, if there is one.
     """
     known = work.dependencies
-    if task.unmet is None or task.seq not in known.stands:
-        # It waits for nothing; or this batch has put it in, and it was counted just now.
+    if task.unmet is None:
         return None
     task.unmet = 0
     failed: EdgeStatus | None = None
-    for stand in known.stands[task.seq]:
+    for stand in known.stands_of(task.seq):
         other = work.tasks.get(stand.needs_id)
         status = stand.status if other is None else other.status
         said = verdict(task.on_dependency_failure, status)
