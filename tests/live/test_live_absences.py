@@ -1,7 +1,10 @@
 """A worker whose connection breaks is told to be away at once, long before a heartbeat is missed."""
 
+import asyncio
+import itertools
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +15,7 @@ from tests.live.test_worker_ops import held_by
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.jobs import Worker
 from treadle_server.engine.hub import Hub
+from treadle_server.live import worker_ops
 from treadle_server.services import absences
 from treadle_server.services.absences import Absences
 from treadle_server.testing import Served, serve
@@ -30,6 +34,42 @@ async def test_a_worker_whose_socket_broke_is_away_until_it_is_back(served: Serv
     back = await opened()
     answer = await back.call("open", worker={"id": row["id"], "name": "w", "concurrency": 1}, links=[])
     assert answer["worker"]["away_since"] is None
+    await mirror.until(lambda seen: seen.rows[row["id"]]["away_since"] is None)
+
+
+async def test_a_worker_is_back_whose_older_session_ends_while_its_newer_one_is_opened(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+):
+    observer, worker = await opened(), await held_by(opened)
+    mirror = await Mirror(observer, "w").watch("workers")
+    [row] = mirror.rows.values()
+    await worker.connection.close()
+    await mirror.until(lambda seen: seen.rows[row["id"]]["away_since"])
+    waits, goes = [asyncio.Event() for _ in range(2)], [asyncio.Event() for _ in range(2)]
+    numbers, answered = itertools.count(), worker_ops._opened
+
+    async def slow(*args: Any) -> dict[str, Any]:
+        n = next(numbers)
+        waits[n].set()
+        await goes[n].wait()
+        return await answered(*args)
+
+    monkeypatch.setattr(worker_ops, "_opened", slow)
+    older, newer = await opened(), await opened()
+    again = {"worker": {"id": row["id"], "name": "w", "concurrency": 1}, "links": []}
+    async with asyncio.TaskGroup() as group:
+        cut = group.create_task(older.call("open", **again))
+        await waits[0].wait()
+        back = group.create_task(newer.call("open", **again))
+        await waits[1].wait()
+        await mirror.until(lambda seen: seen.rows[row["id"]]["away_since"] is None)
+        cut.cancel()
+        await older.connection.close()
+        goes[0].set()
+        await mirror.until(lambda seen: seen.rows[row["id"]]["away_since"])
+        goes[1].set()
+        await back
+
     await mirror.until(lambda seen: seen.rows[row["id"]]["away_since"] is None)
 
 

@@ -144,10 +144,7 @@ class Live:
 
     async def displace(self, worker_id: WorkerId, by: Connection) -> None:
         """End the session that the worker had: it has come back on another one."""
-        if (away := self._away.pop(worker_id, None)) is not None:
-            away.cancel()
-        if self.ctx.absences.end(worker_id):
-            self.feeds.touch("workers")
+        self._is_back(worker_id)
         other = self._workers.get(worker_id)
         if other is not None:
             self.close_slot(other)
@@ -155,11 +152,19 @@ class Live:
                 other.worker_id = None
                 await other.close(GOING_AWAY, "the worker opened another session")
 
+    def _is_back(self, worker_id: WorkerId) -> None:
+        if (away := self._away.pop(worker_id, None)) is not None:
+            away.cancel()
+        if self.ctx.absences.end(worker_id):
+            self.feeds.touch("workers")
+
     def open_slot(self, session: Connection, slot: WorkerSlot) -> None:
         """Let the worker take tasks, unless its session ended meanwhile."""
         if session.closed.is_set():
             self._wait_for_return(slot.worker_id)
             return
+        # An older session of the worker may have ended meanwhile, which was still being opened when this one came.
+        self._is_back(slot.worker_id)
         session.slot = slot
         self._workers[slot.worker_id] = session
         self.ctx.engine.open_slot(slot)
