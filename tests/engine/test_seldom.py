@@ -18,6 +18,7 @@ from treadle_server.engine.commands import (
     Beat,
     Edit,
     PatchStatus,
+    Reattach,
     RegisterJob,
     RegisterWorker,
     ReturnUnstarted,
@@ -141,6 +142,21 @@ async def test_a_session_that_broke_returns_nothing_of_a_worker_that_is_back_els
     gone = [ReturnUnstarted(principal=ADMIN, worker_id=worker, home=home) for home in (here, there)]
 
     assert [await shop.engine.run(one) for one in gone] == [0, 1]
+    assert (await shop.get(run.id)).status is Status.PENDING
+
+
+async def test_an_open_that_a_server_ends_late_returns_nothing_of_a_worker_that_has_gone_elsewhere_g8_g11(shop) -> None:
+    here, there = str(uuid4()), str(uuid4())
+    worker = await shop.worker(home=here)
+    await shop.engine.run(RegisterWorker(principal=ADMIN, id=worker, home=there))
+    await shop.submit()
+    [run] = await shop.claim(worker)
+
+    late, at_home = [Reattach(principal=ADMIN, worker_id=worker, home=home) for home in (here, there)]
+
+    await shop.engine.run(late)
+    assert (await shop.get(run.id)).status is Status.CLAIMED
+    await shop.engine.run(at_home)
     assert (await shop.get(run.id)).status is Status.PENDING
 
 

@@ -99,7 +99,10 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         raise
     beaten: Beaten | None = None
     if wanted.worker.id is not None:
-        beaten = await ctx.engine.run(Reattach(principal=session.principal, worker_id=worker.id, held=wanted.held))
+        reattach = Reattach(
+            principal=session.principal, worker_id=worker.id, held=wanted.held, home=ctx.engine.hub.stream
+        )
+        beaten = await ctx.engine.run(reattach)
     slot = WorkerSlot(
         worker_id=worker.id,
         jobs=frozenset(job.num for job in jobs if not job.is_internal),

@@ -151,6 +151,8 @@ class Reattach:
     principal: Principal
     worker_id: WorkerId
     held: list[RunRef] = field(default_factory=list)
+    home: str | None = None
+    """The start of the server that is asked: a worker that has gone on to another meanwhile keeps what it has there."""
 
     @property
     def rows(self) -> int:
@@ -168,6 +170,8 @@ class Reattach:
     def apply(self, work: UnitOfWork) -> Beaten:
         """Return what is still the worker's. Raises `WorkerNotFound` or `Forbidden`."""
         answer = self._beat().apply(work)
+        if self.home is not None and work.workers[self.worker_id].home != self.home:
+            return answer
         held = {(TaskId(ref.task_id), ref.run_id) for ref in self.held}
         for task in runs_of(work, self.worker_id):
             if (task.id, task.run_id) not in held and task.started_at is None:
