@@ -13,7 +13,7 @@ from treadle.errors import ConnectionFailed, ProtocolMismatch, TreadleError, err
 from treadle.transport import dialing
 from treadle.transport.bearer import Bearer
 from treadle_tui.core.live.feed import Event, Lost
-from treadle_tui.core.live.link import SessionLink
+from treadle_tui.core.live.link import AGAIN_SECONDS, SessionLink
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,34 @@ async def test_7_a_frame_that_is_still_coming_is_counted_as_received() -> None:
             # The head of a frame of 65,535 bytes, and the first ten.
             (await served.get()).transport.write(b"\x81\x7e\xff\xff" + bytes(10))
             await until(lambda: link.received, lambda received: received == before + 14)
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+
+
+async def test_7_a_server_that_says_the_same_nonsense_each_time_is_asked_anew_in_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each connection was given up at once, and the next one made without a pause."""
+    pauses: asyncio.Queue[float] = asyncio.Queue()
+
+    async def pause(seconds: float) -> None:
+        pauses.put_nowait(seconds)
+
+    async def serve(ws: ServerConnection) -> None:
+        await ws.recv()
+        await ws.send(b'{"items": [{"re": 0, "ok": {}}]}', text=True)
+        await ws.wait_closed()
+
+    async with websockets.serve(serve, "127.0.0.1", 0, compression=None) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        link = SessionLink((f"http://127.0.0.1:{port}",), Bearer(everywhere=lambda: "tdl_x"))
+        monkeypatch.setattr(asyncio, "sleep", pause)
+        running = asyncio.create_task(link.run(lambda _: link.reset()))
+        try:
+            async with asyncio.timeout(20):
+                while await pauses.get() != AGAIN_SECONDS:
+                    continue
         finally:
             running.cancel()
             await asyncio.wait({running})

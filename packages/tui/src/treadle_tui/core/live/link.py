@@ -4,13 +4,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed, ProtocolMismatch, SocketRefused, TreadleError, Unauthorized
 from treadle.transport.bearer import Bearer
 from treadle.transport.session import Session
 from treadle_tui.core.live.feed import Event, Lost, Opened, Pushed
 
 AGAIN_SECONDS = 3.0
-"""How long to wait after the server refused for good: the token or the server may be another one by then."""
+"""How long to wait after the server refused for good: the token or the server may be another one by then.
+
+So long too after a connection that was given up before: not for its silence, which takes longer to be noticed, but for
+what came over it, and the next one is told the same at once."""
 
 
 class SessionLink:
@@ -35,14 +39,15 @@ class SessionLink:
     async def _stay(self, group: asyncio.TaskGroup, sink: Callable[[Event], None]) -> None:
         self._dead.clear()
         session = self._session = self._make(sink)
+        begun = monotonic()
         running = group.create_task(session.run())
         declared_dead = group.create_task(self._dead.wait())
         await asyncio.wait({running, declared_dead}, return_when=asyncio.FIRST_COMPLETED)
-        refused = running.done()
+        is_told_wrong = running.done() or monotonic() - begun < AGAIN_SECONDS
         declared_dead.cancel()
         # A dead connection takes ten seconds to close; the next one does not wait for it.
         running.cancel()
-        if refused:
+        if is_told_wrong:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
