@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,11 @@ from tests.waiting import until
 from treadle.errors import ConnectionFailed
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
-from treadle_tui.core.live.feed import TURNS, Feed, Pushed
+from treadle_tui.core.live.feed import TURNS, Feed, Opened, Pushed
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.model import Dirty, Model
+
+NOW = "2026-01-01T00:00:00+00:00"
 
 
 @asynccontextmanager
@@ -213,6 +216,65 @@ async def test_what_cannot_be_read_is_said_and_the_connection_made_anew(server: 
         assert model.link.state == "refused"
         assert "can't read" in model.link.detail
         assert server.resets == 1
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"total": float("inf"), "rows": []},
+        {"rows": ["x"]},
+        {"rows": [None]},
+        {"rows": 5},
+        {"rows": [], "frame": []},
+        {"rows": [], "frame": float("nan")},
+    ],
+)
+async def test_whatever_cannot_be_read_is_said(server: MockServer, odd: dict[str, Any]) -> None:
+    async with fed(server) as (model, feed):
+        feed.want(Want("workers"))
+        await turn()
+        sub = next(iter(server.watched))
+        feed.take(Pushed({"push": "delta", "sub": sub, "topic": "workers", "seq": 10**9, **odd}))
+
+        assert "can't read" in model.link.detail
+        assert server.resets == 1
+
+
+@pytest.mark.parametrize("hello", [{}, {"time": 5}, {"time": "x"}, {"time": "2026-01-01"}, {"time": None}])
+async def test_a_greeting_that_cannot_be_read_is_said(server: MockServer, hello: dict[str, Any]) -> None:
+    async with fed(server) as (model, feed):
+        feed.take(Opened(hello))
+
+        assert model.link.state == "refused"
+        assert "can't read" in model.link.detail
+        assert server.resets == 1
+
+
+@pytest.mark.parametrize(
+    ("op", "answer"),
+    [
+        ("ping", {}),
+        ("ping", {"time": "x"}),
+        ("ping", {"time": "2026-01-01"}),
+        ("ping", {"time": NOW, "behind": 5}),
+        ("whoami", {"scopes": 5}),
+    ],
+)
+async def test_an_answer_that_cannot_be_read_ends_no_dashboard(
+    server: MockServer, monkeypatch: pytest.MonkeyPatch, op: str, answer: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(server, f"_on_{op}", lambda _: answer)
+    async with fed(server, ping_seconds=0.001) as (model, feed):
+        feed.asks_access = op == "whoami"
+        feed.want(Want("workers"))
+        async with asyncio.timeout(20):
+            await server.was_reset.wait()
+
+        assert "can't read" in model.link.detail
+        monkeypatch.undo()
+        server.open()
+        await turn()
+        assert model.workers.ready
 
 
 async def test_without_a_connection_nothing_is_asked(server: MockServer) -> None:

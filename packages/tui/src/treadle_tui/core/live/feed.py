@@ -30,6 +30,9 @@ TURNS = 11
 They are what is counted: while this process stands still, over a long list or on a busy machine, it hears nobody.
 """
 
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading raises where a server's words are not as they are documented; a moment beyond the years is the first."""
+
 GIVEN_UP = 10
 """How many times as long the connection is kept, on which it may go on.
 
@@ -151,23 +154,33 @@ class Feed:
         match event:
             case Opened(hello):
                 self._is_silent = False
-                self._model.opened(hello)
-                self._model.time.correct(datetime.fromisoformat(hello["time"]))
-                self._subscriptions.forget()
-                self._due.set()
+                self._open(hello)
             case Pushed(push):
                 self._apply(push)
             case Lost(detail, refused, denied=denied):
                 self._is_silent = False
                 self._model.lost(detail, "denied" if denied else "refused" if refused else "gone")
 
+    def _open(self, hello: Mapping[str, Any]) -> None:
+        try:
+            self._model.time.correct(datetime.fromisoformat(hello["time"]))
+            self._model.opened(hello)
+        except _UNREADABLE as error:
+            self._give_up(error)
+            return
+        self._subscriptions.forget()
+        self._due.set()
+
+    def _give_up(self, error: Exception) -> None:
+        self._model.lost(f"the server sent what this version can't read: {error!r:.200}", "refused")
+        self._link.reset()
+
     def _apply(self, push: Mapping[str, Any]) -> None:
         try:
             self._model.apply(push)
-        except (KeyError, TypeError, ValueError) as error:
+        except _UNREADABLE as error:
             # Half a table is a lie: say so, and begin again with new snapshots.
-            self._model.lost(f"the server sent what this version can't read: {error!r:.200}", "refused")
-            self._link.reset()
+            self._give_up(error)
             return
         table = self._model.table(str(push.get("topic")))
         if table is not None and table.torn:
@@ -194,8 +207,12 @@ class Feed:
             answer = await self._link.request("whoami")
         except ProblemError:
             return  # A server that does not say; then it is not known.
+        try:
+            self._model.link.scopes = tuple(map(str, answer.get("scopes") or ()))
+        except _UNREADABLE as error:
+            self._give_up(error)
+            return
         self._model.link.may_write = bool(answer.get("may_write", True))
-        self._model.link.scopes = tuple(answer.get("scopes") or ())
         self._model.changed(Dirty.LINK)
 
     async def _ask(self, step: Step) -> None:
@@ -239,8 +256,11 @@ class Feed:
             return
         self._goes_on()
         latency = self._model.clock.steady() - begun
-        self._model.heard(latency, answer.get("behind") or {})
-        self._model.time.correct(datetime.fromisoformat(answer["time"]), round_trip=latency)
+        try:
+            self._model.time.correct(datetime.fromisoformat(answer["time"]), round_trip=latency)
+            self._model.heard(latency, answer.get("behind") or {})
+        except _UNREADABLE as error:
+            self._give_up(error)
 
     async def _listen(self) -> None:
         """Say that the server is gone when nothing comes, and that it goes on; raises `TimeoutError` in the end."""
