@@ -255,6 +255,28 @@ async def test_g5_the_code_stops_when_its_start_is_refused() -> None:
             await stopped.wait()
 
 
+async def test_g2_a_claim_that_is_told_twice_is_begun_once() -> None:
+    begun: list[int] = []
+    completed = asyncio.Event()
+
+    def answer(item: dict[str, Any]) -> Any:
+        if any(report["kind"] == "completed" for report in item.get("reports", ())):
+            completed.set()
+        return {"worker": {"id": "w"}, "refused": []}
+
+    @task(name="hold")
+    async def hold() -> None:
+        begun.append(1)
+        await asyncio.sleep(0)
+
+    async with fake_server(answer) as fake, working_at(fake.url, "t", hold):
+        await fake.push(push="claim", tasks=[CLAIM, CLAIM])
+        async with asyncio.timeout(20):
+            await completed.wait()
+
+    assert begun == [1]
+
+
 class HandClock:
     """A monotonic clock that is turned by hand."""
 

@@ -115,6 +115,9 @@ class Runner:
             self._give_back([{"task_id": claim["id"], "run_id": claim["run_id"]} for claim in claims])
             return
         for claim in claims:
+            if (claim["id"], claim["run_id"]) in self._leases.held:
+                # A run is claimed once: told twice, its code would run twice at once.
+                continue
             held = self._leases.add(claim, since)
             if self._waiting or self._used + held.weight > self._concurrency:
                 self._waiting.append(held)
