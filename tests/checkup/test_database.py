@@ -6,6 +6,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,23 @@ def test_looking_leaves_every_byte_and_file_as_it_is_f8(examined: Examine, tmp_p
     assert path.with_name("treadle.db-wal").stat().st_size > 0
     assert [one.grade for one in examined()["counts"]] == ["fail"]
     assert digests() == before
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_a_damaged_page_is_told_in_a_line_that_says_what_to_do(examined: Examine, tmp_path: Path) -> None:
+    path = tmp_path / "data" / "treadle.db"
+    with closing(sqlite3.connect(path)) as connection:
+        [page] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+        [size] = connection.execute("PRAGMA page_size").fetchone()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+
+    [finding] = examined()["migrations"]
+
+    assert finding.grade == "fail"
+    assert "the database is damaged: stop the server, look at its disk, and restore the backup" in finding.detail
+    assert "\n" not in finding.detail
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)

@@ -15,8 +15,9 @@ from sqlalchemy.pool import NullPool
 from treadle.wire.amounts import in_bytes
 from treadle.wire.findings import Check, Finding, Seen
 from treadle_server.checkup import counts, disk, postgres, schema, snapshots
+from treadle_server.errors import StoreUnavailable
 from treadle_server.store.connections import postgres_engine
-from treadle_server.store.failures import advice_on, in_brief
+from treadle_server.store.failures import FAILURES_EXPLAINED, advice_on, in_brief
 from treadle_server.store.sqlite.places import SIDES, file_of
 from treadle_server.store.urls import shown
 
@@ -60,7 +61,7 @@ def of_sqlite(url: URL, data_dir: Path) -> Seen:
     else:
         seen.append(Finding("database", "ok", told))
     looks = {"migrations": schema.look, "counts": counts.look}
-    further = [Check(name, partial(_in_sqlite, path, look)) for name, look in looks.items()]
+    further = [Check(name, partial(_in_sqlite, path, name, look)) for name, look in looks.items()]
     return [*seen, *further, Check("snapshots", partial(snapshots.look_at_log, path))]
 
 
@@ -91,11 +92,14 @@ def _is_in_wal_mode(path: Path) -> bool:
         return file.read(19)[18:] == b"\x02"
 
 
-def _in_sqlite(path: Path, look: Examine) -> Seen:
+def _in_sqlite(path: Path, name: str, look: Examine) -> Seen:
     engine = create_engine("sqlite://", creator=partial(_open, path), poolclass=NullPool)
-    with engine.connect() as connection:
-        connection.exec_driver_sql("BEGIN")
-        return look(connection)
+    try:
+        with FAILURES_EXPLAINED, engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            return look(connection)
+    except StoreUnavailable as error:
+        return [Finding(name, "fail", error.detail)]
 
 
 def of_postgres(url: URL) -> Seen:
