@@ -6,7 +6,9 @@ import asyncpg
 import pytest
 
 from tests.checkup.conftest import Examine, execute
+from treadle_server.errors import ValidationFailed
 from treadle_server.store.migrations import HEAD, LOCK, REVISIONS
+from treadle_server.store.store import SqlStore
 
 
 def note(revision: str) -> str:
@@ -36,6 +38,21 @@ def test_what_is_not_this_versions_is_found_f8(
 
     assert words in finding.detail
     assert finding.grade == grade
+
+
+def test_a_database_with_two_revisions_is_left_as_it_is(spoilt_url: str) -> None:
+    execute(spoilt_url, "INSERT INTO alembic_version VALUES ('0001')")
+
+    with pytest.raises(ValidationFailed, match=f"0001 and {HEAD} are noted, and one should be: .*restore the backup"):
+        asyncio.run(opened(spoilt_url))
+
+
+async def opened(url: str) -> None:
+    store = SqlStore(url)
+    try:
+        await store.open()
+    finally:
+        await store.close()
 
 
 def test_an_empty_database_is_well(empty_database_url: str, examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:

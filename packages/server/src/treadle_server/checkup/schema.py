@@ -3,7 +3,7 @@
 from sqlalchemy import Connection, inspect, text
 
 from treadle.wire.findings import Finding
-from treadle_server.store.migrations import HEAD, LOCK, REVISIONS, refusal, revisions
+from treadle_server.store.migrations import HALF_DONE, HEAD, LOCK, REVISIONS, refusal, revisions
 from treadle_server.store.tables import metadata
 
 MOST = 4
@@ -20,8 +20,6 @@ def look(connection: Connection) -> list[Finding]:
         return [Finding("migrations", "fail", refused.detail)]
     if not found:
         return [Finding("migrations", "ok", "the database is empty: the first server makes its tables")]
-    if len(found) > 1:
-        return [_half_done(f"{' and '.join(sorted(found))} are noted, and one should be")]
     [revision] = found
     if revision != HEAD:
         behind = len(REVISIONS) - 1 - REVISIONS.index(revision)
@@ -29,17 +27,12 @@ def look(connection: Connection) -> list[Finding]:
                         "start a server of this version, or treadle migrate: docs/growing.md#upgrading")]  # fmt: skip
     if missing := _missing(connection, there):
         more = f" and {len(missing) - MOST} more" if len(missing) > MOST else ""
-        return [_half_done(f"it is said to be at {HEAD}, and lacks {', '.join(missing[:MOST])}{more}")]
+        lacking = f"it is said to be at {HEAD}, and lacks {', '.join(missing[:MOST])}{more}"
+        return [Finding("migrations", "fail", HALF_DONE.format(lacking))]
     if broken := _broken_indexes(connection):
         return [Finding("migrations", "fail", f"indexes were never finished: {', '.join(broken)}",
                         "REINDEX INDEX each of them")]  # fmt: skip
     return [Finding("migrations", "ok", f"at {HEAD}, the newest that this version knows")]
-
-
-def _half_done(what: str) -> Finding:
-    return Finding("migrations", "fail", f"{what}: a migration was interrupted, or somebody changed the tables",
-                   "stop the servers and restore the backup from before it; Treadle's migrations are done whole or not"
-                   " at all")  # fmt: skip
 
 
 def _is_migrating(connection: Connection) -> bool:

@@ -92,7 +92,11 @@ def refusal(connection: Connection, found: list[str]) -> DatabaseIsNewer | Valid
     unknown = ", ".join(revision for revision in found if revision not in REVISIONS)
     if not there >= _FIRST:
         return ValidationFailed(_STRANGE.format(f"the revision {', '.join(found)} of another program"))
-    return DatabaseIsNewer(newer_than_known(unknown)) if unknown else None
+    if unknown:
+        return DatabaseIsNewer(newer_than_known(unknown))
+    if len(found) > 1:
+        return ValidationFailed(HALF_DONE.format(f"{' and '.join(sorted(found))} are noted, and one should be"))
+    return None
 
 
 _FIRST = frozenset({"jobs", "lanes", "tasks", "runs", "workers"})
@@ -101,6 +105,12 @@ _FIRST = frozenset({"jobs", "lanes", "tasks", "runs", "workers"})
 _STRANGE = (
     "the database has tables, and {}: give Treadle a database of its own, or restore the backup if it was Treadle's;"
     " nothing was changed"
+)
+
+
+HALF_DONE = (
+    "{}: a migration was interrupted, or somebody changed the tables; stop the servers and restore the backup from"
+    " before it; Treadle's migrations are done whole or not at all"
 )
 
 
@@ -157,4 +167,4 @@ def revisions(connection: Connection) -> list[str]:
     """Return what alembic has noted in the database."""
     if not inspect(connection).has_table("alembic_version"):
         return []
-    return list(connection.execute(text("SELECT version_num FROM alembic_version")).scalars())
+    return [str(one) for one in connection.execute(text("SELECT version_num FROM alembic_version")).scalars()]
