@@ -372,6 +372,17 @@ async def test_a_row_whose_task_was_deleted_by_hand_is_named(make: Make) -> None
     assert await is_untouched(there)
 
 
+@pytest.mark.parametrize("moment", ["'yesterday'", "9223372036854775807"])
+async def test_a_row_that_its_table_can_t_have_is_told_by_its_table(make: Make, moment: str) -> None:
+    here, there = await migrated(make("sqlite")), make("sqlite")
+    await execute(here, f"INSERT INTO signing_keys (id, secret, created_at) VALUES ('k', 's', {moment})")
+
+    with pytest.raises(ValidationFailed, match=r"signing_keys has a row that it can't have .*by hand"):
+        await copy_database(here, there, nothing)
+
+    assert await is_untouched(there)
+
+
 async def test_f8_no_server_starts_on_a_file_while_it_is_copied(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = await migrated(make("sqlite")), make("sqlite")
     refused: list[str] = []

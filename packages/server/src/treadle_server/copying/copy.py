@@ -1,11 +1,12 @@
 """A copy of a whole database: table by table, in batches, then read again and compared."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from sqlalchemy import URL, Table
+from sqlalchemy.exc import DataError, IntegrityError
 
 from treadle_server.copying.contents import TABLES, Row
 from treadle_server.copying.databases import SAME, DestinationDatabase, SourceDatabase
@@ -13,7 +14,7 @@ from treadle_server.copying.digest import Digest, json_places
 from treadle_server.copying.postgres import PostgresDatabase, postgres_destination, postgres_source, refresh
 from treadle_server.copying.sqlite import sqlite_destination, sqlite_source
 from treadle_server.errors import SettingUnusable, ValidationFailed
-from treadle_server.store.failures import FAILURES_EXPLAINED
+from treadle_server.store.failures import FAILURES_EXPLAINED, in_brief
 from treadle_server.store.sqlite.places import file_of
 from treadle_server.store.urls import parse_url
 
@@ -75,11 +76,24 @@ async def _copy(here: SourceDatabase, there: DestinationDatabase, tell: Tell) ->
         digest, total, places = Digest(), await here.count(table), json_places(table)
         copied.tables[table.name] = digest
         tell(TableProgress("copied", table.name, 0, total))
-        async for batch in _batches(here, table):
-            digest.add(batch, places)
-            await there.write(table, batch)
-            tell(TableProgress("copied", table.name, digest.rows, total))
+        with _named(table):
+            async for batch in _batches(here, table):
+                digest.add(batch, places)
+                await there.write(table, batch)
+                tell(TableProgress("copied", table.name, digest.rows, total))
     return copied
+
+
+@contextmanager
+def _named(table: Table) -> Iterator[None]:
+    """Raise `ValidationFailed` for a row that can't be read or written: SQLite keeps any value in any column."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError, IntegrityError, DataError) as error:
+        raise ValidationFailed(
+            f"{table.name} has a row that it can't have ({in_brief(error)}): somebody has changed it by hand, or it is"
+            " damaged; mend it, and copy again"
+        ) from None
 
 
 async def _verify(there: SourceDatabase, copied: Copied, tell: Tell) -> None:
