@@ -383,6 +383,16 @@ async def test_a_row_that_its_table_can_t_have_is_told_by_its_table(make: Make, 
     assert await is_untouched(there)
 
 
+async def test_of_a_table_that_is_missing_it_is_said_where_to_look(make: Make) -> None:
+    here, there = await migrated(make("sqlite")), make("sqlite")
+    await execute(here, "DROP TABLE tokens")
+
+    with pytest.raises(StoreUnavailable, match=r"treadle doctor.*no such table: tokens"):
+        await copy_database(here, there, nothing)
+
+    assert await is_untouched(there)
+
+
 async def test_f8_no_server_starts_on_a_file_while_it_is_copied(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = await migrated(make("sqlite")), make("sqlite")
     refused: list[str] = []

@@ -87,6 +87,8 @@ _STRANGER = "the database refuses the user: look at user and password in its URL
 _PARAMETERS = "the database does not take what it is asked for: look at the parameters of its URL"
 
 _ADVICE = {
+    sqlite3.SQLITE_ERROR: "the database does not know what it is asked for: `treadle doctor` says whether a table is"
+    " missing",
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_BUSY: "another process keeps the database locked: end it, or wait for it",
     sqlite3.SQLITE_LOCKED: "another process keeps the database locked: end it, or wait for it",
