@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -230,3 +231,32 @@ async def test_a_stranger_who_is_gone_before_he_is_refused_leaves_no_trace_n3(se
     assert await session.accept(served.app.state.live, WebSocket(scope, receive, send)) is None
 
     assert [message["type"] for message in said] == ["websocket.accept", "websocket.close"]
+
+
+async def test_others_have_their_turn_between_the_many_requests_of_one_frame_n2(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand were begun at once: twenty sessions that each asked so made others wait for a second."""
+    begun: Counter[int] = Counter()
+    turn, answer = 0, session._answer
+
+    async def turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async def noted(*asked: Any) -> None:
+        begun[turn] += 1
+        await answer(*asked)
+
+    monkeypatch.setattr(session, "_answer", noted)
+    socket = await opened()
+    counting = asyncio.create_task(turns())
+    answers = await asyncio.gather(*await socket.send(*[{"op": "ping"}] * 1000))
+    counting.cancel()
+
+    assert [answer for answer in answers if "ok" not in answer] == []
+    assert begun.total() == 1000
+    # A turn that is counted may be the end of one and the beginning of the next.
+    assert max(begun.values()) <= 2 * session.MOST_IN_TURN
