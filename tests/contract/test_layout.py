@@ -147,10 +147,10 @@ WALKS = (
     ("The server", "| down:", "\n\n", 1),
     ("The server", "| up,", "\n\n", -1),
     ("The server", "A worker's report goes down", ";", 1),
-    ("The server", "what it came to goes up", "\n\n", -1),
-    ("The SDK", "A submit goes down", "A claim", 1),
-    ("The SDK", "A claim goes down", "That comes up", 1),
-    ("The SDK", "That comes up", "\n\n", -1),
+    ("The server", "the outcome goes up", "\n\n", -1),
+    ("The SDK", "**A submit, down.**", "\n\n", 1),
+    ("The SDK", "**A claim.**", "\n\n", 1),
+    ("The SDK", "**A result, up.**", "\n\n", -1),
 )
 """Each part of a task's way: its heading, its first words, what ends it, and whether it goes down (1) or up (-1)."""
 
