@@ -34,7 +34,7 @@ class _NotSaved(Exception):
     "directory",
     metavar="DIR",
     type=GivenPath(file_okay=False, path_type=Path),
-    help="Save them in this directory; of several runs' artifacts of one name the last run's.",
+    help="Save them in this directory; where several runs stored one name, the last run's.",
 )
 @as_json
 def artifacts(task_id: str, *, run_id: int | None, directory: Path | None, is_json: bool) -> None:

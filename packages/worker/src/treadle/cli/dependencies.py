@@ -25,14 +25,14 @@ Function: TypeAlias = Callable[..., Any]
 def dependencies(function: Function) -> Function:
     """Add which tasks one waits for, which of their results are arguments, and which flow it is of."""
     for flag in (
-        click.option("--flow-name", help="What the flow is called that it begins."),
-        click.option("--flow", type=Id("flow"), help="The flow that it belongs to, one of the submitter's own."),
+        click.option("--flow-name", help="Begin a flow with this name."),
+        click.option("--flow", type=Id("flow"), help="The flow that it joins, one of your own."),
         click.option("--argument-from", multiple=True, metavar="KEY=ID[,ID]...",
-                     help="An argument that is the result of a task, which it waits for, or with commas a list of"
-                     " results; may be given again."),
+                     help="An argument that takes the result of a task, or with commas a list of results; the new task"
+                     " waits for them; may be given again."),
         click.option("--depends-on", multiple=True, metavar="[NAME=]ID[,ID]...",
-                     help="A task that it waits for, with the name by which its code finds the result, or with commas a"
-                     " list of results; may be given again."),
+                     help="A task to wait for, with the name by which the code finds its result, or with commas a list"
+                     " of results; may be given again."),
     ):  # fmt: skip
         function = flag(function)
     return function

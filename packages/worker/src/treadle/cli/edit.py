@@ -24,12 +24,17 @@ _CLEARED = {"checkpoint": "checkpoint"} | {_OF_MANY.get(name) or flag_of(name): 
 
 @click.command()
 @click.argument("ids", type=TASK_ID, nargs=-1, metavar="ID...", required=True)
-@click.option("--payload", help="Another payload, as JSON: the whole of it.")
-@click.option("--checkpoint", help="What the next run gets, as JSON when it parses as such.")
+@click.option("--payload", help="The new payload as JSON, whole.")
+@click.option("--checkpoint", help="The checkpoint that the next run gets, as JSON when it parses as such.")
 @task_times
 @task_traits
-@click.option("--clear", multiple=True, type=click.Choice(sorted(_CLEARED)), help="Take it away; may be given again.")
-@click.option("--if-version", type=int, help="Only while the task has this version.")
+@click.option(
+    "--clear",
+    multiple=True,
+    type=click.Choice(sorted(_CLEARED)),
+    help="Take the option's value away; may be given again.",
+)
+@click.option("--if-version", type=int, help="Only if the task still has this version.")
 @as_json
 def edit(
     ids: tuple[str, ...], *, payload: str | None, checkpoint: str | None, clear: tuple[str, ...],

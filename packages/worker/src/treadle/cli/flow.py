@@ -35,7 +35,7 @@ DEEPEST = 12
 
 
 @click.command()
-@click.option("--room", help="Those that are seen from a room; left out, all that you read.")
+@click.option("--room", help="Only those seen from this room; by default all that you may read.")
 @at_most
 @as_json
 def flows(room: str | None, *, limit: int, is_json: bool) -> None:

@@ -22,7 +22,7 @@ from treadle.wire.limits import OnFull
 if TYPE_CHECKING:
     from treadle.wire.limits import LimitItem, LimitKey
 
-_room = click.option("--room", default="@global", show_default=True, help="The room in which the limit stands.")
+_room = click.option("--room", default="@global", show_default=True, help="The limit's room.")
 
 
 @click.group(cls=ListedGroup, subcommand_metavar="[COMMAND] [ARGS]...")
@@ -59,15 +59,15 @@ def show(name: str, *, room: str, is_json: bool) -> None:
 
 @limits.command("set")
 @click.argument("name")
-@click.option("--concurrency", type=click.IntRange(1), help="The most weight at once.")
-@click.option("--rate", metavar="COUNT/SECONDS", help="How many claims in how many seconds, as 100/60.")
-@click.option("--burst", type=click.IntRange(1), help="The most claims at once; left out, the rate's count.")
+@click.option("--concurrency", type=click.IntRange(1), help="The most weight that may run at once.")
+@click.option("--rate", metavar="COUNT/SECONDS", help="At most COUNT claims in SECONDS, such as 100/60.")
+@click.option("--burst", type=click.IntRange(1), help="The most claims at once; by default the rate's COUNT.")
 @click.option(
     "--on-full",
     type=click.Choice(get_args(OnFull)),
     default="wait",
     show_default=True,
-    help="What becomes of a task that is put in when there is no room.",
+    help="What to do with a task that is submitted when there is no room.",
 )
 @_room
 @as_json

@@ -73,8 +73,8 @@ def _task_row(item: "TaskItem") -> tuple[object, ...]:
 
 
 @click.command()
-@click.option("--room", type=NAME, help="Only what failed of a room's tasks.")
-@click.option("--job", type=NAME, help="Only of a job, room:category:name.")
+@click.option("--room", type=NAME, help="Only failures of this room's tasks.")
+@click.option("--job", type=NAME, help="Only failures of this job, room:category:name.")
 @as_json
 def failures(*, room: str | None, job: str | None, is_json: bool) -> None:
     """List what fails: failed runs by the type of their error and where it was raised, the latest first.

@@ -23,8 +23,8 @@ PAUSE = 1.0
 @click.command()
 @click.argument("task_id", type=TASK_ID, metavar="ID")
 @click.option("--lines", type=click.IntRange(0, LINES_AT_ONCE), default=LINES_AT_ONCE, show_default=True,
-              help="The last lines at most; with --follow, of those that are there already.")  # fmt: skip
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is logged, until the task has ended.")
+              help="At most this many of the last lines; with --follow, before new ones.")  # fmt: skip
+@click.option("-f", "--follow", is_flag=True, help="Print new lines as they come, until the task has ended.")
 @as_json
 def logs(task_id: str, *, lines: int, follow: bool, is_json: bool) -> None:
     """Print what a task's code logged, the last 1,000 lines at most; those of a run but the first say which it was.

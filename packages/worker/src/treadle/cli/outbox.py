@@ -27,10 +27,12 @@ _REFUSED = "refused row"
 @click.group(invoke_without_command=True)
 @click.option("--database", metavar="URL", help="The database, as SQLAlchemy names it (TREADLE_OUTBOX_DATABASE_URL).")
 @click.option("--table", default="treadle_outbox", show_default=True, help="The table; SCHEMA.TABLE in a schema.")
-@click.option("--batch", type=click.IntRange(1, 1000), default=500, show_default=True, help="Rows at once.")
+@click.option(
+    "--batch", type=click.IntRange(1, 1000), default=500, show_default=True, help="Rows to hand over at once."
+)
 @click.option("--interval", type=Duration(0.01, 3600), default=0.5, show_default=True,
-              help="Seconds between two looks when nothing waits.")  # fmt: skip
-@click.option("--once", is_flag=True, help="Hand over what waits now, and end; exit 1 when a row is left or refused.")
+              help="Seconds between two checks when nothing waits.")  # fmt: skip
+@click.option("--once", is_flag=True, help="Hand over what waits now, then stop; exit 1 if a row is left or refused.")
 @as_json
 @click.pass_context
 def outbox(
@@ -73,8 +75,8 @@ def _once(swept: "Swept", *, is_json: bool) -> None:
 
 
 @outbox.command("list")
-@click.option("--waiting", is_flag=True, help="Those that are still to be handed over, instead of the refused ones.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Rows at most.")
+@click.option("--waiting", is_flag=True, help="List rows that still wait, instead of refused ones.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most this many rows.")
 @as_json
 @click.pass_obj
 def list_(place: tuple[str | None, str], *, waiting: bool, limit: int, is_json: bool) -> None:

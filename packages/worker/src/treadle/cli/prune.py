@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--older-than", type=Age(), metavar="AGE", help="Ended longer ago than this, such as 30d.")
+@click.option("--older-than", type=Age(), metavar="AGE", help="Only what ended longer ago than this, such as 30d.")
 @click.option(
     "--status",
     "statuses",
     multiple=True,
     type=click.Choice(get_args(Ended)),
-    help="Only these; may be given again.",
+    help="Only tasks that ended so; may be given again.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@click.option("--yes", is_flag=True, help="Don't ask before anything is removed.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--yes", is_flag=True, help="Remove without asking.")
 @as_json
 def prune(older_than: float | None, statuses: tuple[str, ...], *, dry_run: bool, yes: bool, is_json: bool) -> None:
     """Remove ended tasks, with their runs, logs and artifacts; superusers only.

@@ -64,16 +64,18 @@ def show(name: str, *, room: str, is_json: bool) -> None:
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--cron", help="Five fields, as '*/5 * * * *', or six with the second first.")
 @click.option("--zone", help="The time zone of the cron expression; UTC when left out.")
-@click.option("--every", "interval", type=Duration(1), help="Instead of --cron, from tick to tick.")
-@click.option("--jitter", type=Duration(0), default=0, help="Seconds by which a task may be late at random.")
+@click.option("--every", "interval", type=Duration(1), help="The time between two ticks, instead of --cron.")
+@click.option("--jitter", type=Duration(0), default=0, help="Delay each task by up to this many seconds, at random.")
 @click.option("--missed", type=click.Choice(get_args(Missed)), default="late", show_default=True,
               help="One late run for all ticks that were missed, or none.")  # fmt: skip
 @click.option("--payload", help="The whole payload as JSON, instead of KEY=VALUE.")
 @task_traits
 @click.option("--deadline", type=Duration(0, min_open=True),
-              help="How long after its tick a task is of use.")  # fmt: skip
-@click.option("--flow-name", help="The flow that each of its tasks begins, and may add to while it runs.")
-@click.option("--paused/--running", default=None, help="Whether it makes tasks; left out, as it is.")
+              help="How long after its tick a task fails unless it has ended.")  # fmt: skip
+@click.option("--flow-name", help="Each task begins a flow of this name, to which its code may add.")
+@click.option(
+    "--paused/--running", default=None, help="Pause the schedule or let it run; by default it stays as it is."
+)
 @_room
 @as_json
 def set_schedule(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("task_id", type=TASK_ID, metavar="ID")
 @click.argument("name")
 @click.argument("data", required=False)
-@click.option("--id", "key", help="The same id twice, for one task and NAME, is one message.")
+@click.option("--id", "key", help="The message's id: sent twice to one task and NAME, it is one message.")
 @as_json
 def send(task_id: str, *, name: str, data: str | None, key: str | None, is_json: bool) -> None:
     """Send a task a message: `ctx.receive(NAME)` returns DATA.

@@ -35,7 +35,7 @@ FOLLOWING = 60.0
 as_json = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 from_room = click.option("--room", default="@global", show_default=True, help="The room to look from.")
 at_most = click.option(
-    "--limit", type=click.IntRange(1, MOST_OF_PAGE), default=PAGE, show_default=True, help="Rows at most."
+    "--limit", type=click.IntRange(1, MOST_OF_PAGE), default=PAGE, show_default=True, help="At most this many rows."
 )
 
 

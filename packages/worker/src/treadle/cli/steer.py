@@ -25,7 +25,7 @@ MOST_SHOWN = 10
 """Refusals of a bulk action that are shown one by one."""
 
 _ids = click.argument("ids", type=TASK_ID, nargs=-1, metavar="[ID]...")
-_where = click.option("--where", metavar="FILTER", help="All tasks that the filter means, instead of IDs.")
+_where = click.option("--where", metavar="FILTER", help="All tasks that match the filter, instead of IDs.")
 _queue = click.option("--queue", "queues", multiple=True, metavar="JOB", help="A whole queue, by its job's full name.")
 
 
@@ -205,7 +205,7 @@ def rerun(ids: tuple[str, ...], *, where: str | None, from_step: str | None, is_
 @_ids
 @_where
 @click.option(
-    "--status", type=click.Choice(get_args(Ended)), default="completed", show_default=True, help="How it ends."
+    "--status", type=click.Choice(get_args(Ended)), default="completed", show_default=True, help="The task's outcome."
 )
 @click.option("--result", help="The result, as JSON when it parses as such.")
 @click.option("--error", help="The error, for a task settled as failed.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @click.option(
     "--room", default="@global", show_default=True, help="The room that the targets' tasks were submitted from."
 )
-@click.option("--held", is_flag=True, help="Only those that are held.")
+@click.option("--held", is_flag=True, help="Only targets that are held.")
 @at_most
 @as_json
 def targets(name: str | None, *, room: str, held: bool, limit: int, is_json: bool) -> None:

@@ -54,17 +54,19 @@ class _About(NamedTuple):
 
 @click.command()
 @click.argument("task_id", type=TASK_ID, metavar="ID")
-@click.option("--traceback/--no-traceback", "is_long", default=True, help="The whole traceback of each failed run.")
+@click.option(
+    "--traceback/--no-traceback", "is_long", default=True, help="Print the whole traceback of each failed run."
+)
 @click.option(
     "--logs",
     "lines",
     type=click.IntRange(0, LINES_AT_ONCE),
     default=20,
     show_default=True,
-    help="Lines of its log at most.",
+    help="At most this many lines of its log.",
 )
 @click.option("-f", "--follow", is_flag=True,
-              help="Instead a line for each change until the task has ended; exit 1 unless it completed.")  # fmt: skip
+              help="Print a line for each change until the task has ended; exit 1 unless it completed.")  # fmt: skip
 @as_json
 def task(task_id: str, *, is_long: bool, lines: int, follow: bool, is_json: bool) -> None:
     """Show a task: its state, what it waits for, its runs and their errors, its steps, and what its code logged last.

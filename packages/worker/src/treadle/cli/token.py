@@ -26,10 +26,10 @@ def token() -> None:
 
 @token.command()
 @click.argument("name")
-@click.option("--superuser", is_flag=True, help="It may do everything.")
+@click.option("--superuser", is_flag=True, help="A token that may do everything.")
 @click.option("--scope", "scopes", multiple=True, help="A scope, such as queue:read:lab; may be given again.")
-@click.option("--expires", type=Age(), help="After how long it ends, such as 12h or 30d.")
-@click.option("--expires-at", type=TIME, help="When it ends, with a zone.")
+@click.option("--expires", type=Age(), help="How long it is valid, such as 12h or 30d.")
+@click.option("--expires-at", type=TIME, help="When it expires, with a zone.")
 @as_json
 def create(
     name: str,
@@ -81,7 +81,7 @@ def _state(item: "TokenItem") -> str:
 
 
 @token.command("rotate-keys")
-@click.option("--revoke", is_flag=True, help="End all temporary credentials that were given out before.")
+@click.option("--revoke", is_flag=True, help="Revoke all temporary credentials that were issued so far.")
 @as_json
 def rotate_keys(*, revoke: bool, is_json: bool) -> None:
     """Sign temporary credentials, those of tasks' code, with a new key.

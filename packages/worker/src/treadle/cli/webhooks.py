@@ -47,7 +47,7 @@ def _row(item: "WebhookItem") -> tuple[object, ...]:
 @click.argument("name")
 @click.argument("url")
 @_room
-@click.option("--job", "jobs", multiple=True, help="Only this job's, by its full name; may be given again.")
+@click.option("--job", "jobs", multiple=True, help="Only tasks of this job, by its full name; may be given again.")
 @click.option(
     "--status",
     "statuses",
@@ -90,7 +90,7 @@ def delete(name: str, *, room: str, is_json: bool) -> None:
 @webhooks.command()
 @click.argument("name")
 @_room
-@click.option("--waiting", is_flag=True, help="Those that are still tried, instead of the dead ones.")
+@click.option("--waiting", is_flag=True, help="List deliveries that are still tried, instead of dead ones.")
 @at_most
 @as_json
 def deliveries(name: str, *, room: str, waiting: bool, limit: int, is_json: bool) -> None:

@@ -35,7 +35,12 @@ MOST_NAMED = 20
 @click.command()
 @click.argument("modules", metavar="MODULE...", nargs=-1, required=True)
 @click.option(
-    "-c", "--concurrency", type=click.IntRange(1), default=8, show_default=True, help="Weight that runs at once."
+    "-c",
+    "--concurrency",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    help="The weight of the tasks that run at once, together.",
 )
 @click.option(
     "--min-concurrency", type=click.IntRange(0), default=0, help="Ask for more only when less than that runs."
@@ -43,25 +48,25 @@ MOST_NAMED = 20
 @click.option(
     "--prefetch",
     type=click.IntRange(0),
-    help="Weight that is claimed beyond the concurrency; by default what is done in 100 ms and a round trip.",
+    help="Weight to claim ahead, beyond the concurrency; by default what is done in 100 ms and a round trip.",
 )
-@click.option("--name", type=NAME, help="The worker's name; the host's and the process's number when left out.")
+@click.option("--name", type=NAME, help="The worker's name; by default the host's name and the process id.")
 @click.option("--group", type=NAME, help="The worker's group.")
-@click.option("--pool", type=NAME, help="The pool whose tasks it takes besides those without a pool.")
+@click.option("--pool", type=NAME, help="Take tasks of this pool, besides those without a pool.")
 @click.option("--drain-grace", type=Duration(0), default=30.0, show_default=True,
-              help="Seconds that running tasks have to end when the worker is stopped.")  # fmt: skip
+              help="Seconds that running tasks have to finish when the worker is stopped.")  # fmt: skip
 @click.option("--max-idle", type=Duration(0, min_open=True),
-              help="Stop once there was nothing to run for so many seconds.")  # fmt: skip
+              help="Stop after this many seconds with nothing to run.")  # fmt: skip
 @click.option("--replace-schema", is_flag=True, help="Let changed tasks replace the registered schemas.")
-@click.option("--reload", is_flag=True, help="Start anew when a Python file has changed: for development.")
+@click.option("--reload", is_flag=True, help="Restart when a Python file changes, for development.")
 @click.option("--reload-dir", "places", type=click.Path(exists=True, file_okay=False, path_type=Path), multiple=True,
-              help="A directory whose changes count, in place of the current one; may be given again.")  # fmt: skip
+              help="A directory to watch, instead of the current one; may be given again.")  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Log every step.")
 def worker(modules: tuple[str, ...], *, reload: bool, places: tuple[Path, ...], verbose: bool, **options: Any) -> None:
-    """Run the tasks that MODULE defines, until Ctrl-C or SIGTERM; then finish what runs and stop.
+    """Run the tasks that MODULE defines until Ctrl-C or SIGTERM; then let running ones finish, and stop.
 
     MODULE is importable from the current directory too: `treadle worker examples.hello`. The process is the worker's
-    own, and its collector of cycles looks less often than Python's does by itself, unless MODULE sets that.
+    own: Python's garbage collector runs less often in it than it would by itself, unless MODULE configures it.
     """
     if places and not reload:
         raise click.UsageError("--reload-dir says whose changes count for --reload, which is not given")

@@ -24,7 +24,7 @@ def workers() -> None:
 
 
 @workers.command("list")
-@click.option("--room", help="Only those that serve a room's jobs.")
+@click.option("--room", help="Only workers that serve this room's jobs.")
 @at_most
 @as_json
 def show_list(room: str | None, *, limit: int, is_json: bool) -> None:

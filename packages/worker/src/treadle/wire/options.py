@@ -61,42 +61,46 @@ class TaskOptions(Request):
 
     priority: Annotated[Priority | None, Option(help="higher goes first", default=0)] = None
     max_retries: Annotated[
-        Budget | None, Option(help="how often it is tried again after its code failed", default=0)
+        Budget | None, Option(help="how many times it is retried after its code failed", default=0)
     ] = None
     max_requeues: Annotated[
-        Budget | None, Option(help="how often it is put back after its worker was lost", default=0)
+        Budget | None, Option(help="how many times it is put back after its worker was lost", default=0)
     ] = None
     retry_base: Annotated[Seconds | None, Option(help="seconds before the first retry", default=5.0)] = None
     retry_multiplier: Annotated[
         Annotated[float, Field(strict=True, ge=1, le=MOST_MULTIPLIER, allow_inf_nan=False)] | None,
-        Option(help="by how much each further delay is longer", default=2.0),
+        Option(help="the factor by which each further delay grows", default=2.0),
     ] = None
     retry_randomization: Annotated[
         Annotated[float, Field(strict=True, ge=0, le=MOST_RANDOMIZATION, allow_inf_nan=False)] | None,
-        Option(help="a share more, at random, at most", default=0.0),
+        Option(help="the largest random share that is added to a delay", default=0.0),
     ] = None
     timeout: Annotated[
         PositiveSeconds | None, Option(help="seconds that a run may take", null="any", flag="run-timeout")
     ] = None
     lease_seconds: Annotated[
-        PositiveSeconds | None, Option(help="how long a claim lasts without a heartbeat", default=60.0)
+        PositiveSeconds | None, Option(help="seconds that a claim lasts without a heartbeat", default=60.0)
     ] = None
     heartbeat_increment: Annotated[
-        Seconds | None, Option(help="seconds that a heartbeat extends it to", null="as long as the lease")
+        Seconds | None, Option(help="seconds from a heartbeat to the new end of the lease", null="as long as the lease")
     ] = None
-    start_timeout: Annotated[PositiveSeconds | None, Option(help="seconds to start what is claimed", default=60.0)] = (
-        None
-    )
-    on_failure: Annotated[OnFailure | None, Option(help="what a failed one does to its target", default="hold")] = None
+    start_timeout: Annotated[
+        PositiveSeconds | None, Option(help="seconds within which a claimed task must start", default=60.0)
+    ] = None
+    on_failure: Annotated[
+        OnFailure | None, Option(help="whether a failed task holds its target or releases it", default="hold")
+    ] = None
     weight: Annotated[Weight | None, Option(help="how much of a worker's concurrency it takes", default=1)] = None
-    budget: Annotated[Amount | None, Option(help="how much it may use, in its own unit", null="any")] = None
-    pool: Annotated[Text | None, Option(help="the pool of workers that may run it", null="any")] = None
+    budget: Annotated[
+        Amount | None, Option(help="how much its runs together may use, in a unit of your own", null="any")
+    ] = None
+    pool: Annotated[Text | None, Option(help="the only pool of workers that may run it", null="any")] = None
 
 
 class TaskTraits(TaskOptions):
     """What else belongs to a task, whenever it is put in: of a submit, a schedule and an edit alike."""
 
-    target: Annotated[Text | None, Option(help="the named resource that it has for itself", null="none")] = None
+    target: Annotated[Text | None, Option(help="a named resource that one task at a time may have", null="none")] = None
     tags: Annotated[
         Tags | None,
         Option(
@@ -104,26 +108,26 @@ class TaskTraits(TaskOptions):
             null="none",
             example='{"order": "A-17", "region": {"name": "eu"}}',
             flag="tag",
-            each="a tag, KEY:=JSON for one that is no text",
+            each="a tag, or KEY:=JSON if its value is not a text",
             form="KEY=VALUE",
         ),
     ] = None
     scopes: Annotated[
         list[Text] | None,
         Option(
-            help="what its runs may do beside their own work",
+            help="what its code may do at the server",
             null="nothing",
             flag="scope",
             each="a scope that its runs have",
         ),
     ] = Field(default=None, max_length=64)
-    unique_key: Annotated[Text | None, Option(help="of the open tasks of a job one may hold the key", null="none")] = (
-        None
-    )
+    unique_key: Annotated[
+        Text | None, Option(help="a key that only one open task of the job may have", null="none")
+    ] = None
     limits: Annotated[
         list[LimitName] | None,
         Option(
-            help="the limits of its room that it counts against, beside those of its job",
+            help="limits of its room that it counts against, besides those of its job",
             null="none",
             example='[{"name": "openai", "key": "acme"}]',
             flag="limit",
@@ -140,10 +144,10 @@ class TaskTimes(TaskTraits):
     scheduled_at: Annotated[
         GivenInstant | None, Option(help="when it is due, with a zone", example="2026-11-21T12:00:00Z", flag="at")
     ] = None
-    deadline: Annotated[GivenInstant | None, Option(help="past it the task fails", null="never")] = None
+    deadline: Annotated[GivenInstant | None, Option(help="when it fails unless it has ended", null="never")] = None
     on_dependency_failure: Annotated[
         OnDependencyFailure | None,
-        Option(help="what becomes of it when a task that it waits for does not complete", default="cancel"),
+        Option(help="what to do when a task that it waits for does not complete", default="cancel"),
     ] = None
 
 
