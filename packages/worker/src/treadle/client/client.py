@@ -48,23 +48,25 @@ _CHECKED = frozenset({"submit", "submit_each"})
 
 
 class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
-    """Submits, awaits and steers tasks; open in an `async with` block, or from `open` to `close`.
+    """Submits, awaits and steers tasks: `async with Client() as client:`, or from `open` to `close`.
 
-    `url` and `token` default to `TREADLE_URL` and `TREADLE_TOKEN`, then to a local server's; the token that such a
-    server wrote is shown to loopback addresses alone (`treadle.transport.bearer`). `room` is the room that tasks are
-    submitted from; left out, it is each task's own. With `register_missing=False` a job that is missing is no longer
-    registered by a submit. A `token` may be a coroutine function that gives the one to show at the moment; then all
-    goes over plain HTTP. A broken connection is mended for `patience` seconds before requests fail, and a server
-    without its database is asked again for as long. The socket is opened by the first request that wants it; where none
-    can be opened, plain HTTP does the same. `codec` has the keys of encrypted tasks; left out, they are those of
-    `TREADLE_ENCRYPTION_KEYS`, if there are any.
+    - `url`, `token`: by default `TREADLE_URL` and `TREADLE_TOKEN`, then a server on this machine, whose own token is
+      sent to loopback addresses only. `token` may be a coroutine function that returns the current one; then
+      everything goes over plain HTTP.
+    - `room`: where tasks are submitted from; by default each task's own room.
+    - `register_missing`: whether a submit registers a job that the server does not know.
+    - `patience`: seconds for which a broken connection is mended, or a server without its database asked again,
+      before requests fail.
+    - `default`: whether `current_client`, and so `task.submit(…)`, finds it everywhere, or only in its own blocks.
+    - `codec`: the keys of encrypted tasks; by default those of `TREADLE_ENCRYPTION_KEYS`, if any.
 
-    While it is open, `task.submit(…)` finds it as `current_client` says; with `default=False` only from inside its own
-    `async with` blocks. It may be used from other threads' event loops too, opened again after it was closed, and its
-    blocks may be nested. Before and after, and in a process forked meanwhile, requests raise `NoClient`; while it is
-    open, `ConnectionFailed` when for `patience` seconds no server was reached or no token given, at once where none has
-    answered yet, and the `ProblemError` of a server that refuses. What is no task's id is told by `TaskNotFound` before
-    anything is sent. What is no URL, token, room or key raises `InvalidSetting`, what is no patience `ValueError`.
+    The first request that wants a socket opens it; where that fails, plain HTTP does the same. A client may be used
+    from the event loops of other threads, its blocks may be nested, and it may be opened again after it was closed.
+
+    Requests raise `NoClient` while it is not open, and in a forked process; `ConnectionFailed` when no server was
+    reached or no token found for `patience`, at once if no server has answered yet; the `ProblemError` of a server
+    that refuses; and `TaskNotFound`, before anything is sent, for what can't be a task's id. The constructor raises
+    `InvalidSetting` for an invalid URL, token, room or key, and `ValueError` for an invalid `patience`.
     """
 
     def __init__(

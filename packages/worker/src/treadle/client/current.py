@@ -6,9 +6,9 @@ from treadle.errors import NoClient
 
 
 def current_client() -> Client:
-    """Return the innermost open client of this coroutine or thread, or else the only one that the process has open.
+    """Return the innermost open client of this coroutine or thread, or else the only one that this process has open.
 
-    Handlers of a web framework find the client that its lifespan has entered so, threads and other event loops too.
+    So handlers of a web framework, also in threads and other event loops, find the client that its lifespan has opened.
     Raises `NoClient` when there is none, or several to choose from.
     """
     client: Client | None = innermost()

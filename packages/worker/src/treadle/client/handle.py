@@ -69,29 +69,29 @@ class TaskHandle(Generic[R_co]):
 
     @property
     def submitted(self) -> Receipt | None:
-        """What the server said when it took the task; None for a handle made from an id."""
+        """The server's answer to the submit; None for a handle made from an id."""
         return None if self._submitted is None else Receipt.model_validate(self._submitted)
 
     async def result(self, timeout: float | timedelta | None = None) -> R_co:  # noqa: ASYNC109 - part of the API
-        """Wait up to `timeout`, seconds or a timedelta (None: for ever), for the task's end and return its result.
+        """Wait for the task to end, up to `timeout` (seconds or a timedelta; None: for ever), and return its result.
 
-        The result has the type that the task function is annotated with; raw submits give JSON. Raises `WaitTimeout`,
-        `InvalidArguments` for a timeout that is none, `TaskFailed`, `TaskCancelled`, `TaskNotFound` unless it is a
-        handle of `Client.expect`, `ConnectionFailed` when the server stays away, and for the result of an encrypted
-        task `NoCodec` and `CantDecrypt`.
+        The result has the type that the task function is annotated with; raw submits return JSON. Raises `WaitTimeout`;
+        `TaskFailed` and `TaskCancelled`; `TaskNotFound`, except for a handle of `Client.expect`; `ConnectionFailed`
+        when the server stays away; `InvalidArguments` for an invalid timeout; and, for the result of an encrypted task,
+        `NoCodec` and `CantDecrypt`.
         """
         with tracing.awaiting(self._item):
             return self._unpack(await self._wait(timeout))
 
     async def wait(self, timeout: float | timedelta | None = None) -> TaskItem:  # noqa: ASYNC109
-        """Wait for the task's end, whatever it is, and return its last state; raises as `result`, but for the end."""
+        """Wait for the task to end, whatever its outcome, and return its final state; raises as `result` otherwise."""
         return task_of(self._client.sealer, await self._wait(timeout))
 
     async def follow(self, timeout: float | timedelta | None = None) -> AsyncGenerator[TaskItem]:  # noqa: ASYNC109
-        """Give the task as it is now, and then anew whenever something of it changes, until it has ended.
+        """Yield the task as it is now, and again after each change, until it has ended.
 
-        Such as its status, its place in the queue and its progress; of changes within a tenth of a second the last is
-        given. Raises as `wait`.
+        Changes are those of its status, its place in the queue, its progress and so on; of several within a tenth of a
+        second the last is yielded. Raises as `wait`.
         """
         following = self._following(timeout)
         try:
@@ -105,7 +105,7 @@ class TaskHandle(Generic[R_co]):
         return await self._client.get(self.id)
 
     async def status(self) -> Status:
-        """Return where the task is now."""
+        """Return the task's status."""
         return (await self.get()).status
 
     async def runs(self) -> list[RunItem]:

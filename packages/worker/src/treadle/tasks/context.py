@@ -122,11 +122,11 @@ class Context:
 
     @property
     def results(self) -> dict[str, Any]:
-        """The results of the tasks that this one waited for, by the names of its `depends_on`: one, or a list.
+        """The results of the tasks that this one waited for, by the names in `depends_on`: one result, or a list.
 
-        None stands for a task that did not complete; `task.dependencies` tells where each of them stands. A name
-        that is not there, as that of a task that was removed before a rerun, raises a `KeyError` that says so. Raises
-        `CantDecrypt` when one is encrypted and no key that is here opens it.
+        The result of a task that did not complete is None; `task.dependencies` has their statuses. A name that is
+        missing, such as that of a task removed before a rerun, raises a `KeyError` that says so. Raises
+        `CantDecrypt` when a result is encrypted and no key that is here opens it.
         """
         from treadle.tasks.dependencies import results
 
@@ -134,16 +134,16 @@ class Context:
 
     @property
     def checkpoint(self) -> Any:
-        """What an earlier run, or this one, saved last; None at first."""
+        """The checkpoint saved last, by an earlier run or by this one; None at first."""
         return self._checkpoint
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
-        """Store a checkpoint (JSON) that the next run gets after a retry, a loss or a resume.
+        """Store a checkpoint (JSON), which the next run gets after a retry, a lost worker or a resume.
 
-        `await ctx.save(…)` in async code, whose run fails without; in threads and processes the call itself returns
-        when it is stored. Raises `StaleRun` when the run is no longer this worker's: stop then. Raises `BadValue` for
-        what can't be kept (a NUL character, NaN, a `SecretStr`, what is no JSON …), which names the place, and fails
-        the run unless it is caught.
+        In async code write `await ctx.save(…)`: the run fails without. In threads and processes the call returns once
+        the checkpoint is stored. Raises `StaleRun` when the run is no longer this worker's: stop then. Raises
+        `BadValue`, which names the place, for a value that can't be kept (a NUL character, NaN, a `SecretStr`,
+        anything that is not JSON …); uncaught, it fails the run.
         """
         from treadle.values import check_no_secret, plain
 
@@ -189,34 +189,34 @@ class Context:
         retries: int = 0,
         timeout: float | timedelta | None = None,
     ) -> Any:
-        """Call `function(*args)` once and keep its result (JSON): every later run of the task returns what is kept.
+        """Call `function(*args)` once and keep its result (JSON): later runs of the task get the kept result.
 
-        `await ctx.step(…)` in async code; in threads and processes the call itself returns the result. It is kept, in
-        the type that the function is annotated with, when this returns; a call that was cut off before is made again.
-        Steps are told apart by their name and by how often it came before in the run. `retries` is how often the call
-        is made again at once when it raised, after pauses of 1, 2, 4 s and so on; `timeout` is seconds for each call.
+        In async code write `await ctx.step(…)`; in threads and processes the call returns the result. The result is
+        stored, in the type that the function is annotated with, before this returns; a call that was cut off is made
+        again. Steps are told apart by their name and how often it came before in this run. `retries` is how many times
+        to call again, at once, after an exception, with pauses of 1, 2, 4 s …; `timeout` limits each call, in seconds.
 
-        Raises what the function raises in the end, `TimeoutError`, `StepMismatch` when another function is kept under
-        the name, `BadValue` for a result that can't be kept or has more than a million characters, `StaleRun` when the
-        run is no longer this worker's, and `InvalidStep`, at once, for arguments that make no sense.
+        Raises what the function raises in the end; `TimeoutError`; `StepMismatch` when another function's result is
+        kept under the name; `BadValue` for a result that can't be kept or is over a million characters; `StaleRun`
+        when the run is no longer this worker's; and, at once, `InvalidStep` for arguments that make no sense.
         """
         return self._steps_of_run().call(name, function, args, retries=retries, timeout=timeout)
 
     def sleep(self, delay: float | timedelta) -> Any:
-        """End the run, and let the task go on from here when `delay` (seconds or a timedelta) has passed.
+        """End the run, and continue the task from here after `delay` (seconds or a timedelta).
 
-        `await ctx.sleep(…)` in async code. Meanwhile the task takes no place in a worker and costs no budget. The run
-        that comes then calls the function anew, which gets what its steps have kept; so put what must not be done twice
-        into steps. It ends by a `BaseException`, which the code must let through. Raises as `step`.
+        In async code write `await ctx.sleep(…)`. A sleeping task takes no room in a worker and costs no budget. The
+        next run calls the function from its start, with the kept results of its steps: so put what must not happen
+        twice into steps. Sleeping raises a `BaseException`, which the code must let through. Raises as `step`.
         """
         return self._steps_of_run().sleep(delay)
 
     def receive(self, name: str, *, timeout: float | timedelta | None = None) -> Any:
-        """Return the data of the next message of this name; end the run as `sleep` does until it has come.
+        """Return the data of the next message of this name. Until it has come, the run ends as with `sleep`.
 
-        `await ctx.receive(…)` in async code. Messages that came before wait, and each receive takes the oldest.
-        Raises `TimeoutError` when none came in `timeout` (seconds or a timedelta; None: ten years), or by the time that
-        an edit of the task has moved that to, and as `step`.
+        In async code write `await ctx.receive(…)`. Messages that came early wait; each receive takes the oldest.
+        Raises `TimeoutError` when none came within `timeout` (seconds or a timedelta; None: ten years), or by the time
+        that an edit of the task has moved this to. Raises as `step`.
         """
         return self._steps_of_run().receive(name, timeout)
 
@@ -232,7 +232,7 @@ class Context:
     def progress(self, share: float | None = None, message: str | None = None) -> None:
         """Show how far the run is: a share from 0 to 1, a message of up to 1,000 characters, or both.
 
-        The last one of a moment is sent. Raises `ValueError` for another share.
+        Of several in quick succession the last is sent. Raises `ValueError` for any other share.
         """
         if share is not None and not _is_within(share, 1):
             raise ValueError(f"progress is a share between 0 and 1, and message= beside it, not {share!r:.100}")
@@ -243,16 +243,16 @@ class Context:
         self._port.progress(None if share is None else float(share), shown)
 
     def log(self, message: str, level: Level = "info") -> None:
-        """Send a line to whoever watches the task; it is kept with the run. What can't be kept of it is spelt out."""
+        """Add a line to the task's log, which is kept with the run; characters that can't be kept are escaped."""
         from treadle.values import clean
 
         self._port.log(clean(str(message)), level if level in _LEVELS else "info")
 
     def spend(self, amount: float) -> None:
-        """Add to what the task has used, in the unit of its budget, over all of its runs.
+        """Add to what the task has used, over all of its runs, in the unit of its budget.
 
-        Past the budget the run is stopped, and the task fails with the reason budget-exceeded. Raises `ValueError` for
-        an amount below 0, or past 1e15 in all.
+        A run that exceeds the budget is stopped, and the task fails with the reason budget-exceeded. Raises
+        `ValueError` for an amount below 0, or for more than 1e15 in all.
         """
         with _together:
             if not _is_within(amount, MOST_USAGE - self._usage):
@@ -263,11 +263,11 @@ class Context:
     def upload(self, source: "Source", *, name: str | None = None, content_type: str | None = None) -> "Uploading":
         """Store a file with the run, under its own name or `name`: a path, bytes, or an async iterator of bytes.
 
-        `await ctx.upload(…)` gives the artifact in async code, whose run fails without; in threads and processes the
-        call itself returns when it is stored. The type follows from the name unless it is given. A file is streamed,
-        and must not change meanwhile. Raises `InvalidArguments` for what can't be uploaded, `StaleRun` or
-        `ArtifactConflict` when the run is no longer this worker's or has such an artifact with other content,
-        `Forbidden` when the bucket that files go to refuses it, and `ConnectionFailed`; then nothing is stored.
+        In async code `await ctx.upload(…)` returns the artifact: the run fails without. In threads and processes the
+        call returns once it is stored. The content type follows from the name unless given. A file is streamed,
+        and must not change meanwhile. If it raises, nothing is stored: `InvalidArguments` for what can't be uploaded;
+        `StaleRun` or `ArtifactConflict` when the run is no longer this worker's, or has such an artifact with other
+        content; `Forbidden` when the bucket refuses it; `ConnectionFailed`.
         """
         from treadle.tasks.content import Uploading, content_of, is_stream, plain
 
@@ -296,29 +296,29 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run is to stop: its task was cancelled or paused, its time is over, or its lease is lost.
+        """Whether the run should stop: its task was cancelled or paused, its time is over, or its lease was lost.
 
-        Async code gets a `CancelledError` besides; a thread must look here, for nothing can stop it.
+        Async code also gets a `CancelledError`. A thread must look here, because nothing can stop it.
         """
         return self._cancelled
 
     def wait_cancelled(self, timeout: float | None = None) -> bool:
-        """Block a thread for `timeout` seconds (None: for ever), or until the run is to stop; return whether it is."""
+        """Block a thread until the run should stop, for at most `timeout` seconds (None: for ever); return whether."""
         stopped: Event = vars(self).setdefault("_stopped", Event())  # one for all threads, whichever comes first
         if self._cancelled:
             stopped.set()
         return stopped.wait(timeout)
 
     def raise_if_cancelled(self) -> None:
-        """Raise `Interrupted` when the run is to stop; let it through, and the run ends as it was asked to."""
+        """Raise `Interrupted` if the run should stop. Let it through, and the run ends as it was asked to."""
         if self._cancelled:
             raise Interrupted("the run was asked to stop")
 
     def credentials(self) -> "Credential":
-        """Return a temporary token that reaches this run and the task's scopes, and nothing else.
+        """Return a temporary token that may report on this run and do what the task's scopes allow, nothing else.
 
-        `await ctx.credentials()` in async code; in threads and processes the call itself returns it, a `str`. It dies
-        with the run, and shortly after the lease that it was made for: ask again when it is wanted again. Raises
+        In async code write `await ctx.credentials()`; in threads and processes the call returns it, a `str`. It ends
+        with the run, and soon after the lease that it was made for, so ask for one each time you need it. Raises
         `StaleRun` when the run is no longer this worker's.
         """
         # The port gives it at once where the code is synchronous, and otherwise what only can be awaited.
@@ -327,9 +327,9 @@ class Context:
     def client(self, **options: Any) -> "Client":
         """Return a client that acts with the run's credential: `async with ctx.client() as client:`.
 
-        Over plain HTTP, for its requests show a fresh credential each time. `options` are those of `Client`; its keys
-        are the worker's, but a child process has none. In synchronous code
-        `SyncClient(ctx.url, ctx.credentials)` does the same.
+        It uses plain HTTP, with a fresh credential for each request. `options` are those of `Client`; its encryption
+        keys are the worker's (a child process has none). Synchronous code does the same with
+        `SyncClient(ctx.url, ctx.credentials)`.
         """
         from treadle.client.client import Client
 
@@ -337,7 +337,7 @@ class Context:
 
     @property
     def url(self) -> str | None:
-        """Where the run's server is; several URLs are separated by commas."""
+        """The server's URL; several are separated by commas."""
         return ",".join(self._urls) or None
 
     @property

@@ -143,18 +143,21 @@ def task(
 ) -> Any:
     """Make a function a task: `@task`, `@task("name")` or `@task(category="analysis", timeout=30)`.
 
-    The job is `{room}:{category}:{name}`, its name the function's unless given, first or as `name=`. A first parameter
-    annotated `Context` is injected and no argument. `isolation` says where it runs: `async` functions in the worker's
-    loop, others in a `thread`; `process` gives it a child process that a timeout or cancel really kills. `retain` keeps
-    the job, and what is queued, while no worker lives. `fair="room"` lets rooms take turns. `schedule=Cron(…)` or
-    `Every(…)` puts it in again and again, from the start of the first worker that has it. After an exception of
-    `retry_on` it is tried again and after no other, after one of `fail_on` never; left out, after all. What an
-    `encrypted` one is given and comes to the server can't read: clients and workers have the keys. `limits`, at most
-    four `Limit(…)`, cap it over all workers; what they allow holds where they are missing, and one that is there stays
-    as it is. The other keywords are the defaults of `Options`.
+    - `name`, `category`, `room`: the job is `{room}:{category}:{name}`; its name is by default the function's.
+    - `isolation`: where the code runs. `async` functions run in the worker's loop, others in a `thread`; `process` is a
+      child process, which a timeout or cancel really kills.
+    - `retain`: keep the job and its queue while no worker is alive.
+    - `fair="room"`: let rooms take turns.
+    - `schedule`: `Cron(…)` or `Every(…)` submits the task again and again, once a worker with it has started.
+    - `retry_on`, `fail_on`: exceptions after which alone it is retried, and after which it never is; by default it is
+      retried after all.
+    - `encrypted`: the server can't read arguments and results; clients and workers have the keys.
+    - `limits`: at most four `Limit(…)`, over all workers. One that does not exist yet is made; one that does is kept.
 
-    Raises `DefinitionError` when the function can't be a task, and `DuplicateTask` when its module has one of that
-    name already.
+    The other keywords are defaults of `Options`. A first parameter annotated `Context` is injected, and no argument.
+
+    Raises `DefinitionError` when the function can't be a task, and `DuplicateTask` when its module already has a task
+    of that name.
     """
     if isinstance(function, str):
         if name is not None:

@@ -96,8 +96,8 @@ class Task(Generic[P, R_co]):
     def bind(self) -> "Call[P, Bound[R_co]]":
         """Return the task with its arguments, for `Client.submit` and `Client.submit_many`: `task.bind(…)`.
 
-        `options=Options(…)` says how it is run; when the function has a parameter of that name, the keyword is the
-        function's and options go through `with_options`. Raises `InvalidArguments`.
+        `options=Options(…)` says how to run it. If the function has a parameter called `options`, the keyword is the
+        function's, and `with_options` sets the options. Raises `InvalidArguments`.
         """
         return cast("Call[P, Bound[R_co]]", self._bind)
 
@@ -136,9 +136,9 @@ class Task(Generic[P, R_co]):
         bind, submit, submit_sync = map(_shown_as, (bind, submit, submit_sync), (_bind, _submit, _submit_sync))
 
     def with_options(self, options: Options) -> "Configured[P, R_co]":
-        """Return the task with options for its next submits; later options go over earlier ones.
+        """Return the task with options for its next submits; later options override earlier ones.
 
-        Raises `InvalidArguments` for what are no options.
+        Raises `InvalidArguments` for invalid options.
         """
         return Configured(self, as_options(options))
 

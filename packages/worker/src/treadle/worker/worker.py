@@ -41,21 +41,23 @@ _LOOP_STOPPED = "Event loop stopped before Future completed."
 class Worker:
     """Runs tasks until it is stopped: `Worker([rdf], concurrency=8).run()`.
 
-    `concurrency` is the weight that runs at once, and `prefetch` the weight that is claimed beyond it, which saves a
-    round trip where tasks are short; left out, the server gives as much ahead as the worker ends in 0.1 s and in one
-    round trip, and what has not moved on within one or two seconds is handed back. With `min_concurrency` more is asked
-    for only when less than that runs. `lifespan` makes what tasks share: an async context manager whose value is
-    `ctx.resources`. When the worker is stopped, what runs has `drain_grace` seconds (or a timedelta) to end; the rest
-    is handed back. With `max_idle` it stops by itself once it was open at a server for so many seconds (or a timedelta)
-    and had nothing to run. `replace_schema` lets a new version of a task replace the registered schema; one that only
-    widens it, by an optional argument for instance, does so by itself. `middleware` is put around each run, the first
-    one outermost: `async def m(ctx, call_next)`. `codec` has the keys of encrypted tasks. `url`, `token`, these keys
-    and the defaults of tasks come from the environment when they are left out.
+    - `concurrency`: the weight of the tasks that run at once, together.
+    - `min_concurrency`: ask for more tasks only when less weight than this runs.
+    - `prefetch`: weight to claim beyond the concurrency, which saves a round trip where tasks are short. By default the
+      server gives as much ahead as the worker finishes in 0.1 s and one round trip; what has not moved on within one or
+      two seconds is handed back.
+    - `url`, `token`, `codec` (the keys of encrypted tasks): by default from the environment, as the defaults of tasks.
+    - `lifespan`: an async context manager whose value all tasks share as `ctx.resources`.
+    - `middleware`: wraps each run, the first one outermost: `async def m(ctx, call_next)`.
+    - `drain_grace`: seconds (or a timedelta) that running tasks have to finish when the worker is stopped; the rest is
+      handed back.
+    - `max_idle`: stop after so many seconds (or a timedelta) connected to a server with nothing to run.
+    - `replace_schema`: let a new version of a task replace the registered schema. A version that only widens it, by an
+      optional argument for instance, does so without.
 
-    Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task, no lifespan or no
-    middleware, or when a task with isolation="process" stands where a child process can't find it, `NoCodec` for an
-    encrypted task without keys, `ValueError` for numbers out of bounds, and `InvalidSetting` for a URL or keys that are
-    none.
+    Raises `DuplicateTask` when two tasks share a name; `DefinitionError` for an invalid task, lifespan or middleware,
+    and for a task with isolation="process" that a child process can't import; `NoCodec` for an encrypted task without
+    keys; `ValueError` for numbers out of bounds; `InvalidSetting` for an invalid URL or key.
     """
 
     def __init__(
@@ -130,21 +132,18 @@ class Worker:
         raise TypeError("a worker belongs to the process that it was made in: make one in each")
 
     def run(self) -> None:
-        """Run until SIGTERM, SIGINT, SIGHUP or `stop`; then drain: a second signal ends the grace.
+        """Run until SIGTERM, SIGINT, SIGHUP or `stop`, then drain. A second signal ends the grace.
 
-        Not a second SIGHUP: a terminal that is closed sends two, and to who was started by nohup none that counts.
+        A second SIGHUP does not, since closing a terminal sends two; under nohup SIGHUP is ignored. Outside of the main
+        thread no signal ends the worker, only `stop`. If `TREADLE_LOG_FORMAT` is set and nothing writes the process's
+        log yet, the log goes to standard error; JSON needs structlog, and raises `treadle.logs.NoStructlog` without it.
 
-        In another thread than the main one no signal ends it: `stop` does. Where `TREADLE_LOG_FORMAT` is set, and
-        nothing writes the process's log yet, it is written to standard error; `treadle.logs.NoStructlog` is raised when
-        that is to be JSON and structlog is not installed.
-
-        Raises `WouldBlock` where an event loop runs already: there it is `await worker.run_async()`. Raises the
-        `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …,
-        `DuplicateTask` when a client or worker of this process has another module's task of one's name there, and
-        `DefinitionError` for a task with an annotation that can't be described in JSON, a lifespan that is none, and
-        in a child process that imports the program: there it stands under `if __name__ == "__main__":`.
-        `InvalidArguments` for a schedule whose arguments its task does not take, and `LoopTaken` when code that it runs
-        ends its event loop.
+        Raises `WouldBlock` where an event loop runs already: use `await worker.run_async()` there. Raises the
+        `ProblemError` of a server that refuses the worker (`Unauthorized`, `Forbidden`, `SchemaConflict` …);
+        `DuplicateTask` when another module's task of the same name is in use in this process at that server;
+        `DefinitionError` for an annotation that JSON Schema can't describe, for an invalid lifespan, and in a child
+        process that imports the program (put the call under `if __name__ == "__main__":`); `InvalidArguments` for a
+        schedule whose arguments its task does not take; and `LoopTaken` when a task's code ends the event loop.
         """
         if has_loop():
             raise WouldBlock("an event loop runs in this thread already: use `await worker.run_async()`")
