@@ -35,7 +35,7 @@ async def test_a_filter_is_frozen_in_queue_order_and_says_when_there_is_more(lab
     other = (await lab.submit(9, priority=9))["id"]
 
     frozen = await freeze(lab.client, filter={"job": lab.job})
-    capped = await freeze(lab.client, filter={"job": lab.job, "status": ["pending"]}, limit=1)
+    capped = await freeze(lab.client, filter={"job": lab.job, "status": "pending"}, limit=1)
 
     assert running == early
     assert [(item["id"], item["status"]) for item in frozen["items"]] == [

@@ -110,7 +110,8 @@ async def test_lists_are_pages_newest_first(lab: Room):
 @pytest.mark.parametrize(
     "query",
     ["limit=501", "limit=-1", "limit=x", "limit=", "offset=-1", "offset=1e9", "cursor=x", "cursor=c2VxOi0x",
-     "cursor=%00", "status=nope", "worker=%00", "tag=%00", "text=", "cursor=c2VxOjE&offset=1", "limit=%D9%A3"],
+     "cursor=%00", "status=nope", "status=", "status=,",
+     "worker=%00", "tag=%00", "text=", "cursor=c2VxOjE&offset=1", "limit=%D9%A3"],
 )  # fmt: skip
 async def test_a_query_that_can_not_be_meant_is_refused(root: httpx.AsyncClient, query: str):
     """Z17, G9."""

@@ -124,7 +124,8 @@ class Call:
         given: dict[str, Any] = {name: query[name] for name in TaskFilter.model_fields if name in query}
         given |= {name: query.getlist(name) for name in SEVERAL & query.keys()}
         if "status" in query:
-            given["status"] = [word for part in query.getlist("status") for word in part.split(",") if word]
+            words = [word for part in query.getlist("status") for word in part.split(",") if word]
+            given["status"] = words or [""]  # which is none: a list of none would mean no task
         values.check(given)
         try:
             return seen(TaskFilter.model_validate({**given, **fixed}), self.visibility)

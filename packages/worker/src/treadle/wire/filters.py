@@ -67,7 +67,7 @@ class TaskFilter(Request):
     """Which tasks a list, a window or a bulk action means; parts that are given must all hold."""
 
     room: Room | None = None
-    status: list[Status] | None = None
+    status: Annotated[list[Status], BeforeValidator(_several)] | None = None
     job: Text | None = None
     target: Text | None = None
     worker: WorkerWord | None = None
