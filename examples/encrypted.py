@@ -1,8 +1,8 @@
-"""Tasks that the server can't read: what they get, say and return is encrypted by their submitter and their worker.
+"""Tasks that the server can't read: submitter and worker encrypt their payloads, messages and results.
 
-Make a key once, `python -c "from treadle.encryption import new_key; print(new_key())"`, and set it as
+Create a key once, `python -c "from treadle.encryption import new_key; print(new_key())"`, and set it as
 `TREADLE_ENCRYPTION_KEYS` for both: `treadle worker examples.encrypted`, and `python -m examples.encrypted` in another
-terminal. `treadle task ID` shows the task in plain where the key is set, and that it is encrypted where it is not.
+terminal. Where the key is set, `treadle task ID` shows the task in plain text; elsewhere, it says that it is encrypted.
 """
 
 import asyncio

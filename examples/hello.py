@@ -15,7 +15,7 @@ def hello(name: str = "World") -> str:
 
 @task(max_retries=1, timeout=600)
 async def count(ctx: Context, to: int = 10, seconds: float = 1.0) -> int:
-    """Counts, shows how far it is, and after a pause or a lost worker goes on where it was."""
+    """Count, report progress, and resume from the last number after a pause or a lost worker."""
     for number in range(ctx.checkpoint or 0, to):
         await asyncio.sleep(seconds)
         await ctx.save(number + 1)

@@ -16,7 +16,7 @@ def greet(name: str = "World") -> str:
 
 @task(room="@internal", max_retries=1, timeout=600)
 async def tidy(ctx: Context, days: int = 7) -> int:
-    """Tidies a day at a time; after a pause, or a server that was killed, it goes on where it was."""
+    """Tidy up one day at a time; resume at the same day after a pause, or after the server was killed."""
     for day in range(ctx.checkpoint or 0, days):
         await asyncio.sleep(0.1)
         await ctx.save(day + 1)

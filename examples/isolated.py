@@ -1,4 +1,4 @@
-"""Code that computes for long, in a process of its own: when its time is over, or it is cancelled, it really ends.
+"""Long computations in a process of their own, which a timeout or a cancel really ends.
 
 Run `treadle worker examples.isolated`, then `treadle submit @global:tasks:factors number=600851475143 --wait`. With
 `number=1000000000000000003 --run-timeout 2` it is killed after two seconds.
@@ -9,7 +9,7 @@ from treadle import Context, task
 
 @task(isolation="process", timeout=30, max_retries=0)
 def factors(ctx: Context, number: int) -> list[int]:
-    """Returns the prime factors of a number, in a way that nothing but its process's end could stop."""
+    """Return the prime factors of a number, in a loop that only killing the process can stop."""
     ctx.log(f"{number} is being taken apart")
     found: list[int] = []
     divisor = 2

@@ -1,7 +1,7 @@
-"""An agent with a language model: it has a budget, and pauses before it does what can't be undone.
+"""An agent with a language model: it has a budget, and pauses before it does something that can't be undone.
 
 Run `treadle worker examples.llm_agent`, then `treadle submit @global:tasks:agent goal='invite everybody' --budget 0.5`.
-When it has paused, `treadle task ID` shows why: `treadle resume ID` lets it go on, `treadle cancel ID` ends it.
+When it has paused, `treadle task ID` shows why. `treadle resume ID` lets it continue, `treadle cancel ID` ends it.
 """
 
 import asyncio
@@ -13,23 +13,23 @@ SCRIPT = ("read the calendar", "write a draft", "send the invitation", None)
 
 
 class Answer(NamedTuple):
-    """What a model says is next, None when the goal is reached; and what saying so has cost."""
+    """The next action that a model wants, None when the goal is reached; and what the answer cost."""
 
     action: str | None
     dollars: float
 
 
 async def ask_model(goal: str, done: list[str]) -> Answer:
-    """Stands for a request to your model, with the goal and all that was done for it."""
+    """Stand in for a request to your model, with the goal and everything done for it so far."""
     await asyncio.sleep(0)
     return Answer(SCRIPT[len(done)], dollars=0.01)
 
 
 @task(budget=1.0, max_retries=3, timeout=600)
 async def agent(ctx: Context, goal: str) -> list[str]:
-    """Does what the model says until it says that nothing is left; returns what was done.
+    """Do what the model says until nothing is left; return what was done.
 
-    Past its budget the task fails, over all of its runs. What was done and paid for is not done again after a pause.
+    The budget holds over all runs together: past it, the task fails. After a pause, nothing is done or paid for twice.
     """
     done, action = ctx.checkpoint or ([], None)
     while True:

@@ -1,8 +1,8 @@
-"""The outbox: an order and the task that confirms it are one transaction, with FastAPI and SQLAlchemy.
+"""The outbox: an order and the task that confirms it share one transaction, with FastAPI and SQLAlchemy.
 
 Run `treadle worker examples.outbox` and `uvicorn examples.outbox:app`, then
-`curl -X POST localhost:8000/orders/tea`. Kill either of them wherever you like: no order is without its task, and no
-task without its order.
+`curl -X POST localhost:8000/orders/tea`. Kill either process at any moment: there is never an order without its task,
+or a task without its order.
 """
 
 import os
@@ -43,5 +43,5 @@ async def order(item: str) -> str:
     async with engine.begin() as connection:
         made = await connection.execute(insert(orders).values(item=item).returning(orders.c.id))
         number = made.scalar_one()
-        # Both are kept when the block ends, or neither.
+        # Both are committed when the block ends, or neither.
         return await outbox.submit(connection, confirm.bind(order=number, item=item))

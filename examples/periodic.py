@@ -1,7 +1,7 @@
-"""Work that comes back: the server puts it in at its times, also while no worker lives.
+"""Recurring work: the server submits the tasks on schedule, even while no worker is up.
 
-Run `treadle worker examples.periodic`, and look at it with `treadle schedules`; `treadle schedules run tasks:look` does
-not wait for the next time.
+Run `treadle worker examples.periodic`, and list the schedules with `treadle schedules`. To run one without waiting for
+its next time: `treadle schedules run tasks:look`.
 """
 
 import shutil
@@ -10,12 +10,12 @@ from datetime import date, timedelta
 from treadle import Context, Cron, Every, Options, task
 
 MOST = 0.9
-"""The share of a disk from which on it counts as full."""
+"""A disk counts as full when more than this share of it is used."""
 
 
 @task(schedule=Every(60, missed="skip"), max_retries=0)
 def look(ctx: Context) -> float:
-    """Looks each minute how full the disk is; a minute in which nobody could look is not made up for."""
+    """Check each minute how full the disk is; a minute that was missed is skipped."""
     disk = shutil.disk_usage("/")
     share = disk.used / disk.total
     if share > MOST:
@@ -29,6 +29,6 @@ def look(ctx: Context) -> float:
     )
 )
 async def digest(days: int) -> str:
-    """Sums up on working days at half past nine; after half past ten nobody wants it any more."""
+    """Sum up on working days at half past nine; a digest that is not done an hour later fails."""
     today = date.today()  # noqa: DTZ011 - the day where the worker is
     return f"from {today - timedelta(days)} to {today}"

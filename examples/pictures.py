@@ -1,4 +1,4 @@
-"""Pictures that are drawn in processes on all cores, and stay with their tasks as files.
+"""Pictures that are drawn in processes on all cores, and kept with their tasks as files.
 
 Run `treadle worker examples.pictures --concurrency 4` and `python -m examples.pictures`.
 """
@@ -14,7 +14,7 @@ DEEPEST = 255
 
 @task(isolation="process", timeout=120)
 def mandelbrot(ctx: Context, zoom: float = 1.0, width: int = 160, height: int = 120) -> str:
-    """Draws a part of the Mandelbrot set, and returns the name of the file that it has uploaded."""
+    """Draw a part of the Mandelbrot set, and return the name of the uploaded file."""
     step = 3 / width / zoom
     rows = []
     for y in range(height):
@@ -26,7 +26,7 @@ def mandelbrot(ctx: Context, zoom: float = 1.0, width: int = 160, height: int = 
 
 
 def depth(x: float, y: float) -> int:
-    """Returns after how many steps a point has left the circle, 255 at most."""
+    """Return after how many steps a point leaves the circle, 255 at most."""
     z, c = 0j, complex(x, y)
     for steps in range(DEEPEST):
         if abs(z) > 2:
@@ -36,7 +36,7 @@ def depth(x: float, y: float) -> int:
 
 
 def png(rows: list[bytes]) -> bytes:
-    """Returns rows of grey pixels as a file."""
+    """Return rows of grey pixels as a PNG file."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,4 +1,4 @@
-"""A pipeline: a long task that goes on where it was, and puts in the next one.
+"""A pipeline: a long task that resumes where it was, and submits the next one.
 
 Run `treadle worker examples.pipeline` and `python -m examples.pipeline README.md LICENSE`.
 """
@@ -14,9 +14,9 @@ from treadle import Client, Context, Options, task
 
 @task(max_retries=3, timeout=600)
 async def count_words(ctx: Context, paths: list[Path]) -> str:
-    """Counts the words of files, one file after the other; returns the id of the task that adds them up.
+    """Count the words of files, one file after the other; return the id of the task that adds them up.
 
-    After a retry, a lost worker or a pause, files that were counted are not read again.
+    After a retry, a lost worker or a pause, files that were already counted are not read again.
     """
     counted: dict[str, dict[str, int]] = ctx.checkpoint or {}
     for path in paths:
@@ -24,19 +24,19 @@ async def count_words(ctx: Context, paths: list[Path]) -> str:
             counted[str(path)] = Counter(path.read_text().lower().split())
             await ctx.save(counted)
         ctx.progress(len(counted) / len(paths), f"{path.name} is counted")
-    # An id of one's own: a run that is lost right here puts the next task in again, and it is the same one.
+    # An id of our own: if this run is lost here, the next run submits the same task, not a second one.
     total = await add_up.submit(list(counted.values()), options=Options(id=next_id(ctx)))
     return total.id
 
 
 @task
 def add_up(counts: list[dict[str, int]]) -> list[tuple[str, int]]:
-    """Returns the ten most frequent words of all files."""
+    """Return the ten most frequent words of all files."""
     return sum(map(Counter, counts), Counter()).most_common(10)
 
 
 def next_id(ctx: Context) -> str:
-    """Returns the same id in each run of a task."""
+    """Return the same id in each run of a task."""
     return str(uuid5(UUID(ctx.task.id), "add_up"))
 
 

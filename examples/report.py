@@ -1,7 +1,7 @@
-"""A report over many pages: they are fetched side by side, measured ten by ten, and one task puts it all together.
+"""A report over many pages: fetch them side by side, measure them ten at a time, and combine the results in one task.
 
-Run `treadle worker examples.report --concurrency 50` and `python -m examples.report https://example.org/{} 1000`; what
-stands where `{}` is are the numbers from 0 on. `treadle flows` tells how far it is.
+Run `treadle worker examples.report --concurrency 50` and `python -m examples.report https://example.org/{} 1000`;
+`{}` is replaced by the numbers from 0 on. `treadle flows` shows the progress.
 """
 
 import asyncio
@@ -13,31 +13,31 @@ import httpx
 from treadle import Client, Flow, task
 
 TOGETHER = 10
-"""Pages that one task measures."""
+"""How many pages one task measures."""
 
 
 @task(max_retries=3, timeout=30)
 async def fetch(url: str) -> str:
-    """Fetches a page; one that does not answer is asked again by itself."""
+    """Fetch a page; one that does not answer is retried by itself."""
     async with httpx.AsyncClient(follow_redirects=True) as http:
         return (await http.get(url)).raise_for_status().text
 
 
 @task
 def measure(pages: list[str]) -> list[int]:
-    """Counts the words of some pages."""
+    """Count the words of some pages."""
     return [len(page.split()) for page in pages]
 
 
 @task
 def report(counts: list[list[int]]) -> dict[str, int]:
-    """Tells of all pages how many there are, and how many words the shortest and the longest one have."""
+    """Return how many pages there are, and how many words the shortest and the longest one have."""
     words = sorted(chain.from_iterable(counts))
     return {"pages": len(words), "least": words[0], "most": words[-1]}
 
 
 async def main(pattern: str, pages: int = 1000) -> dict[str, int]:
-    """Submit the flow, print how far it is, and return the report."""
+    """Submit the flow, print its progress, and return the report."""
     flow = Flow("report")
     fetched = [flow.add(fetch, url=pattern.format(number)) for number in range(pages)]
     measured = [flow.add(measure, pages=fetched[n : n + TOGETHER]) for n in range(0, pages, TOGETHER)]

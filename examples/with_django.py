@@ -1,8 +1,8 @@
 """Django: a middleware opens a client in each of the server's processes, and views submit with `submit_sync`.
 
 Run `treadle worker examples.hello` and `python -m examples.with_django runserver`, then
-`curl -X POST localhost:8000/hello/Ann`. In a project of your own, the client and `connected` stand in a module of their
-own, and `MIDDLEWARE` names `connected`.
+`curl -X POST localhost:8000/hello/Ann`. In your own project, put the client and `connected` into a module of their own,
+and name `connected` in `MIDDLEWARE`.
 """
 
 import sys
@@ -20,14 +20,14 @@ from examples.hello import hello
 from treadle import SyncClient, current_client
 from treadle.errors import TaskNotFound
 
-client = SyncClient()  # connects to nothing yet: gunicorn may fork after this
+client = SyncClient()  # does not connect yet: gunicorn may fork after this
 
 
 def connected(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Django calls this anew for each handler, and each test of its `Client` has one: so the client is made above."""
+    """Django calls this for each handler, and each of its test `Client`s has one, so the client is created above."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        client.open()  # does nothing where it is open already
+        client.open()  # does nothing if it is already open
         return get_response(request)
 
     return middleware

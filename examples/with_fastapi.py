@@ -1,7 +1,7 @@
-"""FastAPI: the lifespan opens one client, and every handler finds it.
+"""FastAPI: the lifespan opens one client, and every handler uses it.
 
 Run `treadle worker examples.hello` and `uvicorn examples.with_fastapi:app`. `curl -X POST localhost:8000/hello/Ann`
-answers an id, and `curl localhost:8000/progress/ID` shows what becomes of that task.
+returns an id, and `curl localhost:8000/progress/ID` follows that task.
 """
 
 from collections.abc import AsyncIterator
@@ -49,9 +49,9 @@ async def result(task_id: UUID) -> str:
 
 @app.get("/progress/{task_id}")
 async def progress(task_id: UUID) -> StreamingResponse:
-    """What `new EventSource("/progress/…")` of a page reads; at the task's end it calls `close()`, or asks for ever."""
+    """For a page's `new EventSource("/progress/…")`; it must call `close()` at the task's end, or it asks for ever."""
     handle = current_client().handle(task_id)
-    await handle.get()  # a stream that has begun can't say that there is none
+    await handle.get()  # raises TaskNotFound now: a stream that has begun can't
 
     async def events() -> AsyncIterator[str]:
         async for task in handle.follow():

@@ -1,4 +1,4 @@
-"""Flask: a client that each of the server's processes opens for itself, at its first request.
+"""Flask: each of the server's processes opens its own client at its first request.
 
 Run `treadle worker examples.hello` and `flask --app examples.with_flask run`, then
 `curl -X POST localhost:5000/hello/Ann`.
@@ -13,12 +13,12 @@ from treadle import SyncClient
 from treadle.errors import TaskNotFound
 
 app = Flask(__name__)
-client = SyncClient()  # connects to nothing yet: gunicorn may fork after this
+client = SyncClient()  # does not connect yet: gunicorn may fork after this
 
 
 @app.before_request
 def connect() -> None:
-    client.open()  # does nothing where it is open already
+    client.open()  # does nothing if it is already open
 
 
 @app.post("/hello/<name>")
