@@ -2,7 +2,7 @@
 
 At most one instance of a schedule is open. Its next one is made in the transaction that ends it, when a tick has
 come meanwhile, and else by the scheduler when the tick comes; what has been made for which tick stands in the database,
-which admits no second one. See docs/decisions/0011.
+which admits no second one. See docs/decisions/0012.
 """
 
 from datetime import datetime, timedelta
