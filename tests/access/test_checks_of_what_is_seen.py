@@ -356,3 +356,22 @@ async def test_a_unique_key_leads_to_no_task_that_is_not_seen_c8(root: httpx.Asy
 
     assert (answer.status_code, problem(answer)) == (409, "task-conflict")
     assert "secret" not in answer.text
+
+
+async def test_nothing_is_told_of_an_unseen_schedule_to_who_wants_it_as_it_is_c8(
+    root: httpx.AsyncClient, scoped: Scoped
+) -> None:
+    """Its owner, its next tick and its last task stood in the answer to whoever said what it says already."""
+    lab = await make_room(root, "lab", retain=True)
+    wanted = {"job": lab.job, "payload": {"n": 1}, "interval": 3600, "content_hash": "c"}
+    path = "/v1/rooms/lab/schedules/nightly"
+    made = (await root.put(path, json=wanted)).json()
+    submits = "queue:create-task:lab/*"
+    stranger, reader = await scoped(submits), await scoped(submits, "queue:read:lab", name="ann")
+    same = [wanted, {**wanted, "payload": {"n": 2}}, {**wanted, "if_version": 7}]
+
+    said = {(await stranger.put(path, json=one)).text for one in [*same, {**wanted, "content_hash": "d"}]}
+
+    assert len(said) == 1
+    assert problem(await stranger.put(path, json=wanted)) == "schedule-not-found"
+    assert (await reader.put(path, json=wanted)).json() == made

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests import waiting
-from tests.worker.conftest import Working, client, until, working
+from tests.worker.conftest import Working, client, until, working, working_at
 from treadle import Client, Cron, Every, Options, Worker, errors, task
 from treadle.encryption import Sealer
 from treadle.tasks.registrations import registration
@@ -171,6 +171,24 @@ async def test_the_last_one_to_start_wins_and_one_that_connects_anew_undoes_noth
 
             await until(is_back)
             assert (await client.schedule("tasks:tidy")).version == 2
+
+
+async def test_a_worker_goes_on_whose_schedule_is_another_users_that_it_does_not_see_e10(
+    client: Client, server: Served, working: Working, caplog: pytest.LogCaptureFixture
+) -> None:
+    tidy = made(Every(3600), room="lab")
+    await client.register(tidy)
+    name, body = registration(tidy, PLAIN)
+    await client.request("PUT", f"/v1/rooms/lab/schedules/{name}", body)
+    scopes = ["queue:register-job:lab", "queue:create-task:lab/*", "queue:worker-id:*", "queue:claim-work:*"]
+    token = (await client.request("POST", "/v1/tokens", {"name": "other", "scopes": scopes}))["token"]
+
+    async with working_at(server.url, token, tidy) as worker:
+        await waiting.until(lambda: "the schedule of lab:tasks:tidy stays as it is" in caplog.text)
+        handle = await client.submit(tidy.bind(days=4))
+        assert await handle.result(timeout=20) == 4
+
+    assert worker.id is not None
 
 
 async def test_a_schedule_with_arguments_that_its_task_does_not_take_is_refused_before_the_worker_connects() -> None:

@@ -16,6 +16,7 @@ from treadle.errors import (
     Forbidden,
     LoopTaken,
     ProblemError,
+    ScheduleNotFound,
     TreadleError,
 )
 from treadle.isolation.output import captured
@@ -323,7 +324,8 @@ class WorkerRun:
                 continue
             try:
                 await self._set_schedule(task)
-            except Forbidden as error:
+            except (Forbidden, ScheduleNotFound) as error:
+                # Another user's, be it seen or not.
                 log.warning("the schedule of %s stays as it is: %s", task.full_name, error)
             except ProblemError as error:
                 self._give_up(error)

@@ -19,7 +19,7 @@ from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.naming import limits_of
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
-from treadle_server.errors import InternalJobNotConfigured, ScheduleNotFound, TaskConflict
+from treadle_server.errors import Forbidden, InternalJobNotConfigured, ScheduleNotFound, TaskConflict
 
 MOST = 500
 """Schedules that one command takes at once, so that the writer is never held for long."""
@@ -99,8 +99,9 @@ class SetSchedule(OfSchedule):
         """Return the schedule.
 
         Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `SchemaMoved`, `Forbidden` (also for scopes
-        that the asker does not hold), `LimitNotFound`, `TaskConflict` (it was changed since `if_version`), or
-        `ValidationFailed` for a time that never comes and limits that can't be.
+        that the asker does not hold), `ScheduleNotFound` (another user's, which the asker does not see),
+        `LimitNotFound`, `TaskConflict` (it was changed since `if_version`), or `ValidationFailed` for a time that never
+        comes and limits that can't be.
         """
         job = find_job(work, self.room, self.job_name)
         if job.is_internal:
@@ -154,8 +155,12 @@ class SetSchedule(OfSchedule):
     def _change(self, work: UnitOfWork, known: Schedule, job: Job) -> Schedule:
         is_known_code = self.content_hash is not None and self.content_hash == known.content_hash
         is_to_stay = is_known_code or not self._differs(known, job)
-        if not is_to_stay:
+        try:
             check_schedule(self.principal, known, work.jobs_by_num[known.job_num].full_name)
+        except Forbidden:
+            # Who sees it is told how it stands when it is what he wants; of one that is not seen nothing is told.
+            if not is_to_stay:
+                raise
         check_version(known, self.if_version)
         if is_to_stay:
             return known
