@@ -44,6 +44,23 @@ def test_a_file_has_one_server_by_whatever_name_it_is_found_e8(tmp_path: Path) -
         pytest.fail("the second one was let in")
 
 
+@pytest.mark.parametrize("name", ["treadle.db", "other.db"])
+def test_a_file_that_has_a_second_name_is_refused_by_either_e8(tmp_path: Path, name: str) -> None:
+    """Two servers wrote to it at once, each with a log of its own."""
+    (tmp_path / "treadle.db").touch()
+    (tmp_path / "other.db").hardlink_to(tmp_path / "treadle.db")
+
+    with (
+        pytest.raises(ValidationFailed, match=rf"{name} has 2 names \(hard links\).* remove the others"),
+        hold_lock(make_url(f"sqlite:///{tmp_path / name}")),
+    ):
+        pytest.fail("it was let in")
+
+    (tmp_path / "other.db").unlink()
+    with hold_lock(make_url(f"sqlite:///{tmp_path / 'treadle.db'}")):
+        pass
+
+
 def test_postgresql_needs_nobody_to_be_alone_e8() -> None:
     url = make_url("postgresql://127.0.0.1/x")
     with hold_lock(url), hold_lock(url):

@@ -20,7 +20,8 @@ class DatabaseInUse(ValidationFailed):
 def hold_lock(url: URL) -> Iterator[None]:
     """Keep other servers from an SQLite file during the block; the system lets go of it when the process ends.
 
-    Raises `DatabaseInUse` when there is another one, and `ValidationFailed` when the file can't be made or locked.
+    Raises `DatabaseInUse` when there is another one, and `ValidationFailed` when the file can't be made or locked, or
+    has several names.
     PostgreSQL may have any number of servers.
     """
     if url.get_backend_name() != "sqlite":
@@ -31,7 +32,8 @@ def hold_lock(url: URL) -> Iterator[None]:
     except ImportError:  # Windows has no such locks
         yield
         return
-    path = Path(f"{file_of(url)}-server")
+    file = file_of(url)
+    path = Path(f"{file}-server")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE)
@@ -53,6 +55,20 @@ def hold_lock(url: URL) -> Iterator[None]:
                 f"{path}, which keeps other servers from the database, can't be locked ({error.strerror or error}): put"
                 " the database on a disk of this machine, or take a PostgreSQL (TREADLE_DATABASE_URL)"
             ) from None
+        _check_names(file)
         yield
     finally:
         os.close(descriptor)
+
+
+def _check_names(file: Path) -> None:
+    """Raise `ValidationFailed` for a file with a second name (a hard link).
+
+    By each name SQLite has another log beside it, and the servers another lock: two that have it open damage it, and
+    one that comes by the other name does not find what was committed last.
+    """
+    if file.is_file() and (names := file.stat().st_nlink) > 1:
+        raise ValidationFailed(
+            f"{file} has {names} names (hard links), by each of which a server would have another log and lock: keep"
+            f" the one beside which the log (-wal) lies, and remove the others (find / -xdev -samefile {file})"
+        )
