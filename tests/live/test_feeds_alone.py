@@ -10,10 +10,11 @@ import pytest
 
 from treadle_server.clock import SystemClock
 from treadle_server.live import metered
-from treadle_server.live.feeds import INTERVAL, Feeds
+from treadle_server.live.feeds import AT_ONCE, INTERVAL, Feeds
 from treadle_server.live.metered import Metered
 from treadle_server.live.views import ViewRows
 from treadle_server.services.base import Health, supervise
+from treadle_server.store.connections import READERS
 
 pytestmark = pytest.mark.anyio
 
@@ -263,3 +264,67 @@ async def test_who_watches_again_is_told_of_a_commit_that_came_just_before_g7() 
     async with asyncio.timeout(60):
         await sent.wait()
     running.cancel()
+
+
+class Gate:
+    """Views that are read until it is open, and how many of them at once."""
+
+    def __init__(self) -> None:
+        self.reading = self.most = self.reads = 0
+        self.is_open = asyncio.Event()
+
+    def view(self) -> Any:
+        """Return a view that waits at the gate."""
+        view = Slow()
+        view.read = self._read  # type: ignore[method-assign]
+        return view
+
+    async def _read(self, _connection: Any) -> ViewRows:
+        self.reads += 1
+        self.reading += 1
+        self.most = max(self.most, self.reading)
+        await self.is_open.wait()
+        self.reading -= 1
+        return ViewRows({}, 0)
+
+
+async def test_however_many_views_are_opened_one_of_the_connections_that_read_is_left_n3() -> None:
+    """Ten thousand subscriptions of one user took all of them for minutes: nobody else was let in meanwhile."""
+    feeds, gate = feeds_of_nothing(), Gate()
+    opening = [asyncio.ensure_future(feeds.open(str(number), gate.view)) for number in range(20)]
+    await _turns_of_the_loop()
+    for feed in feeds._feeds.values():
+        feeds._mark(feed)
+    turning = asyncio.ensure_future(feeds.turn())
+    await _turns_of_the_loop()
+    gate.is_open.set()
+    await asyncio.gather(*opening, turning)
+
+    assert gate.most == AT_ONCE < READERS
+
+
+async def test_a_view_that_its_last_observer_has_left_is_not_read_though_it_was_due() -> None:
+    """Thousands that nobody looked at any more were read for minutes, before those that somebody waited for."""
+    feeds, gate = feeds_of_nothing(), Gate()
+    gate.is_open.set()
+    opened = [await feeds.open(str(number), gate.view) for number in range(20)]
+    for feed in opened:
+        feeds.subscribe(feed, 1, feed.key, lambda _: None)
+        feed.due_at = 0.0
+        feeds._mark(feed)
+    gate.is_open.clear()
+    turning = asyncio.ensure_future(feeds.turn())
+    await _turns_of_the_loop()
+
+    for feed in opened:
+        feeds.unsubscribe(feed, 1, feed.key)
+    gate.is_open.set()
+    await turning
+
+    assert gate.reads == 20 + AT_ONCE
+
+
+async def _turns_of_the_loop() -> None:
+    """Let all go on that can."""
+    for _ in range(50):
+        await asyncio.sleep(0)

@@ -12,6 +12,7 @@ from starlette.websockets import WebSocket, WebSocketState
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from tests import waiting
 from tests.live.conftest import Open
 from tests.live.sockets import Socket, connected, url_of
 from treadle_server.access.principal import Principal
@@ -260,3 +261,31 @@ async def test_others_have_their_turn_between_the_many_requests_of_one_frame_n2(
     assert begun.total() == 1000
     # A turn that is counted may be the end of one and the beginning of the next.
     assert max(begun.values()) <= 2 * session.MOST_IN_TURN
+
+
+async def test_of_a_hundred_views_that_one_asks_for_few_are_opened_at_once_and_none_when_he_is_gone_n3(
+    served: Served, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All were read to the end, for nobody, and those who came meanwhile waited for them."""
+    feeds, asked = served.app.state.live.feeds, []
+    go_on, opening = asyncio.Event(), feeds.open
+
+    async def slow(key: str, view: Any) -> Any:
+        asked.append(key)
+        await go_on.wait()
+        return await opening(key, view)
+
+    monkeypatch.setattr(feeds, "open", slow)
+    socket = await opened()
+    watches = [{"op": "watch", "sub": str(n), "topic": "tasks", "window": {"offset": n}} for n in range(100)]
+    *_, last = await socket.send(*watches, {"op": "ping"})
+    await last
+    before = len(asked)
+    await socket.connection.close()
+    sessions = served.app.state.live._sessions
+    await waiting.until(lambda: all(one.outbox.is_closed for one in sessions))
+    go_on.set()
+    await waiting.until(lambda: not sessions)
+
+    assert before == len(asked) == session.LARGE_AT_ONCE
+    assert not feeds._feeds

@@ -42,7 +42,7 @@ what is shown up to six seconds old. The quicker of a view's last two reads coun
 """
 
 AT_ONCE = 3
-"""Views that are read side by side: what they wait for is the same turns. One connection of the readers' is left."""
+"""Views that are read side by side: they wait for the same turns. One reader is left for all else, as for a hello."""
 
 POLL = 2.0
 """PostgreSQL: how often everything is read again, because another server's commits are not heard of here."""
@@ -130,6 +130,7 @@ class Feeds(EngineService):
         self._windows: set[Feed] = set()
         """Those that are corrected."""
         self.corrections = Corrections(self._windows, self._correct, self.lose)
+        self._places = asyncio.Semaphore(AT_ONCE)
         self._polls = engine.store.is_shared
         self._polled_at: float | None = None
 
@@ -228,7 +229,8 @@ class Feeds(EngineService):
                     continue
                 if feed.rows is None:
                     try:
-                        await self._read(feed)
+                        async with self._places:
+                            await self._read(feed)
                     except BaseException:
                         self._drop_if_unused(feed)
                         raise
@@ -307,7 +309,9 @@ class Feeds(EngineService):
 
     async def _refresh(self, feed: Feed, *, among: int) -> None:
         self._dirty.discard(feed)
-        async with feed.lock:
+        async with feed.lock, self._places:
+            if self._feeds.get(feed.key) is not feed:
+                return
             try:
                 await self._read(feed, among=among)
             except StoreUnavailable as error:

@@ -54,6 +54,8 @@ class Outbox:
     def __init__(self, limit: int, backlog: Backlog | None = None) -> None:
         """Without `backlog` it is the only one."""
         self.overflowed = False
+        self.is_closed = False
+        """Whether nobody is there any more to send anything to."""
         self.eased: set[Callable[[], None]] = set()
         """Each is called when it is crowded no more."""
         self._limit = limit
@@ -63,11 +65,10 @@ class Outbox:
         self._filled = asyncio.Event()
         self._roomy = asyncio.Event()
         self._roomy.set()
-        self._is_closed = False
 
     def put(self, item: bytes) -> None:
         """Add an item, which is a JSON object."""
-        if self.overflowed or self._is_closed:
+        if self.overflowed or self.is_closed:
             return
         if self._size > self._most:
             self.overflowed = True
@@ -94,13 +95,13 @@ class Outbox:
 
     async def room(self) -> None:
         """Wait until it is not crowded, or takes nothing any more."""
-        while self.is_crowded and not (self.overflowed or self._is_closed):
+        while self.is_crowded and not (self.overflowed or self.is_closed):
             self._roomy.clear()
             await self._roomy.wait()
 
     def close(self) -> None:
         """Take nothing more: nobody is there to send it to."""
-        self._is_closed = True
+        self.is_closed = True
         self._drop()
 
     def _drop(self) -> None:

@@ -54,11 +54,12 @@ MOST_IN_TURN = 20
 OF_RUN = frozenset({"reports", "reclaim", "receive"})
 """Operations whose commands look at the run's row themselves."""
 
-LARGE = frozenset({"get", "get_flow", "history", "logs", "runs", "steps"})
-"""Operations whose answers may be megabytes."""
+LARGE = frozenset({"get", "get_flow", "history", "logs", "runs", "steps", "watch"})
+"""Operations that read alone, and whose answers may be megabytes."""
 
 LARGE_AT_ONCE = 8
-"""Of these in progress on one session: their answers wait, in memory, until the client has read what is before them."""
+"""Of these in progress on one session: their answers wait, in memory, until the client has read what is before them.
+Others find their place between them, however many a session asks for."""
 
 
 class BadFrame(Exception):
@@ -277,6 +278,9 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
         if session.visibility is not None:
             await _check_row(session, op.permission, request.fields)
         async with session.large if request.op in LARGE else contextlib.nullcontext():
+            if request.op in LARGE and session.outbox.is_closed:
+                # Nobody is there any more for whom it would be read.
+                return
             reply = await op.handler(session, request.fields)
             answer = dumps({"re": request.n, "ok": reply.ok})
             # Behind what is not read yet it would be read no sooner.
