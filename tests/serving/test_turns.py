@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -17,9 +19,9 @@ from tests.operations.heavy import watched
 from tests.serving.test_connection_limits import PATIENCE, Raw, well
 from tests.serving.test_connections_going import UPGRADE, Transport
 from tests.waiting import until
-from treadle_server.serving import connections
+from treadle_server.serving import connections, turns
 from treadle_server.serving.connections import MOST_FRAGMENTS, SocketConnection
-from treadle_server.serving.turns import PIECE
+from treadle_server.serving.turns import PIECE, TURN_SECONDS, InTurns
 from treadle_server.testing import Served, serve
 
 HELLO = json.dumps({"items": [{"op": "hello", "n": 0, "protocol": 1}]}).encode()
@@ -97,6 +99,65 @@ async def test_a_message_in_many_frames_is_read_and_what_comes_behind_it(served:
     raw.writer.close()
 
 
+async def test_all_connections_that_flood_together_hold_the_loop_no_longer_than_one_n3(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each had five milliseconds in every round of the loop: of twenty that flooded, others waited for seconds."""
+    now = 0.0
+    parsed: Counter[int] = Counter()
+    this_round = 0
+
+    class Flooding(InTurns):
+        loop = asyncio.get_running_loop()
+
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.transport = SimpleNamespace(  # type: ignore[assignment]
+                is_closing=lambda: False, pause_reading=lambda: None, resume_reading=lambda: None
+            )
+
+        def _has_place(self) -> bool:
+            return True
+
+        def _parse(self, piece: bytes) -> None:
+            nonlocal now
+            now += 0.001
+            parsed[this_round] += 1
+
+    monkeypatch.setattr(turns, "perf_counter", lambda: now)
+    together = turns.Turns()
+    flooding = [Flooding(turns=together) for _ in range(20)]
+    small = [Flooding(turns=together) for _ in range(20)]
+    for one, other in zip(flooding, small, strict=True):
+        one.data_received(b"x" * 10 * PIECE)
+        other.data_received(b"x")
+    while sum(parsed.values()) < 220:
+        this_round += 1
+        await asyncio.sleep(0)
+
+    # What comes, and what has waited for its turn; the piece that is begun is parsed whole.
+    assert max(parsed.values()) * 0.001 <= 2 * TURN_SECONDS + 0.002
+    assert min(parsed.values()) > 0
+
+
+async def test_who_waits_for_a_turn_has_it_though_another_can_not_parse_what_it_was_sent() -> None:
+    seen = []
+
+    class Broken(InTurns):
+        def take_turn(self, end: float) -> None:
+            seen.append(end)
+            raise ZeroDivisionError
+
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, _context: None)
+    together = turns.Turns()
+    for _ in range(2):
+        one = Broken(turns=together)
+        one.loop = loop
+        one.take_turn_soon()
+    await until(lambda: len(seen) == 2, pause=0)
+
+
 def test_to_a_client_that_does_not_read_only_the_last_of_its_pings_is_answered_when_it_does() -> None:
     connection = SocketConnection.__new__(SocketConnection)
     transport = connection.transport = Transport()  # type: ignore[assignment]
@@ -107,8 +168,8 @@ def test_to_a_client_that_does_not_read_only_the_last_of_its_pings_is_answered_w
     connection.conn.send_response(connection.conn.accept(request))  # type: ignore[arg-type]
     connection.conn.data_to_send()
 
-    for n in range(100):
-        connection.conn.receive_data(frame(Opcode.PING, b"%d" % n))
+    for n in range(0, 100, 2):
+        connection.conn.receive_data(frame(Opcode.PING, b"%d" % n) + frame(Opcode.PING, b"%d" % (n + 1)))
         connection.handle_events()
     written = transport.written
     connection.resume_writing()

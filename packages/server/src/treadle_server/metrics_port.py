@@ -19,6 +19,7 @@ from treadle_server.services.metrics import CONTENT_TYPE, Metrics
 from treadle_server.serving.connection_limits import ConnectionLimits
 from treadle_server.serving.connections import HttpConnection
 from treadle_server.serving.server import listen, url_of
+from treadle_server.serving.turns import Turns
 from treadle_server.settings import LOOPBACK
 
 log = logging.getLogger(__name__)
@@ -53,8 +54,9 @@ async def metrics_port(metrics: Metrics, host: str, port: int) -> AsyncIterator[
 
     named = ("TREADLE_METRICS_HOST", "TREADLE_METRICS_PORT")
     with contextlib.closing(listen(host, port, named=named)) as listener:
+        limits = ConnectionLimits(MOST_AT_ONCE, 0, allowing="nothing")
         # uvicorn's type says a class, and all that it does is to call it.
-        bounded: Any = partial(HttpConnection, limits=ConnectionLimits(MOST_AT_ONCE, 0, allowing="nothing"))
+        bounded: Any = partial(HttpConnection, limits=limits, turns=Turns())
         config = uvicorn.Config(
             Starlette(routes=[Route("/metrics", page)]),
             lifespan="off",

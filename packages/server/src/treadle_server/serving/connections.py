@@ -344,10 +344,12 @@ class SocketConnection(EndsHeard, Counted, Weighed, EndsUnread, InTurns, WebSock
 
         Its pongs would wait in memory, as many as it sends pings.
         """
+        if not (pongs := self.conn.data_to_send()):
+            return  # sent with that of a ping before it, which came in the same piece
         if self.writable.is_set():
-            super().handle_ping()
+            self.transport.write(b"".join(pongs))
         else:
-            self._late_pong = self.conn.data_to_send()[-1:]
+            self._late_pong = pongs[-1:]
 
     # Whether the client reads
 

@@ -19,6 +19,7 @@ from treadle_server.serving.certificates import Renewals
 from treadle_server.serving.connection_limits import ConnectionLimits
 from treadle_server.serving.connections import HEADER_SECONDS, IDLE_SECONDS, HttpConnection, SocketConnection
 from treadle_server.serving.shutdown import Shutdown
+from treadle_server.serving.turns import Turns
 from treadle_server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -105,11 +106,12 @@ class Server(uvicorn.Server):
         limits = ConnectionLimits(
             settings.max_connections, settings.max_connections_per_address, settings.trusted_proxies
         )
+        turns = Turns()
         options: dict[str, Any] = {
             "host": settings.host,
             "port": settings.port,
-            "http": partial(HttpConnection, limits=limits),
-            "ws": partial(SocketConnection, limits=limits, arriving=app.state.ctx.arriving),
+            "http": partial(HttpConnection, limits=limits, turns=turns),
+            "ws": partial(SocketConnection, limits=limits, turns=turns, arriving=app.state.ctx.arriving),
             "ws_max_size": settings.max_body_bytes,
             # A small frame that grows a thousandfold would be a stranger's way to keep the server busy.
             "ws_per_message_deflate": False,
