@@ -1,8 +1,10 @@
 """Rows that are put in, and written anew whole: every column as the domain's object has it, under the same name."""
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
+from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -20,6 +22,9 @@ from treadle_server.store import tables
 from treadle_server.store.base import Tx
 from treadle_server.store.sqlite.writer import MOST_TEXTS
 from treadle_server.store.types import micros
+
+MOST_AT_ONCE = 1000
+"""Rows that are put in before others have their turn: some 10 ms of work. One submit may have tags for millions."""
 
 _SQLITE: Dialect = sqlite.dialect()
 _POSTGRES: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
@@ -84,15 +89,16 @@ async def insert_tuples(
 
     Without it IntegrityError is raised when one is there, by its key or its name.
     """
-    values = list(rows)
-    if not values:
-        return
-    if tx.dialect == "sqlite":
-        kept = [[micros(value) if isinstance(value, datetime) else value for value in row] for row in values]
-        tx.inline.run_many(_sqlite_insert(table, tuple(names), more), kept)
-    else:
-        columns = [list(column) for column in zip(*values, strict=True)]
-        await tx.direct.change(_pg_insert(table, tuple(names), more), columns)
+    given = iter(rows)
+    while values := list(islice(given, MOST_AT_ONCE)):
+        if tx.dialect == "sqlite":
+            kept = [[micros(value) if isinstance(value, datetime) else value for value in row] for row in values]
+            tx.inline.run_many(_sqlite_insert(table, tuple(names), more), kept)
+        else:
+            columns = [list(column) for column in zip(*values, strict=True)]
+            await tx.direct.change(_pg_insert(table, tuple(names), more), columns)
+        if len(values) == MOST_AT_ONCE:
+            await asyncio.sleep(0)
 
 
 async def put_meta(tx: Tx, key: str, value: str) -> None:

@@ -38,7 +38,7 @@ def _keys(tags: str) -> tuple[int, ...]:
 
 async def insert_tags(tx: Tx, tagged: Iterable[Task]) -> None:
     """Put the tags of tasks, which are there by now, into the index."""
-    rows = [(key, task.seq) for task in tagged if task.tags is not None for key in _keys(task.tags)]
+    rows = ((key, task.seq) for task in tagged if task.tags is not None for key in _keys(task.tags))
     await insert_tuples(tx, task_tags, ("key", "task_seq"), rows)
 
 
