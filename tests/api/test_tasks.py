@@ -350,12 +350,12 @@ async def test_a_submit_after_a_change_of_schema_is_checked_against_the_new_one(
     """The catalog may be behind: the writer says so, and the payload is checked anew."""
     await lab.submit(1)
     catalog = served.app.state.ctx.catalog
-    old = catalog._jobs[lab.job]
+    old = catalog._jobs.get(lab.job)
     schema = {"type": "object", "required": ["m"]}
     await lab.client.put(
         "/v1/rooms/lab/jobs", json={"category": "tasks", "name": "add", "schema": schema, "replace": True}
     )
-    catalog._jobs[lab.job] = old
+    catalog._jobs.put(lab.job, old, old.size)
 
     wrong = await lab.client.post(f"/v1/rooms/lab/tasks/{lab.job}", json={"payload": {"n": 1}})
     right = await lab.client.post(f"/v1/rooms/lab/tasks/{lab.job}", json={"payload": {"m": 1}})

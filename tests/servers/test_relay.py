@@ -377,7 +377,7 @@ async def test_a_job_that_is_changed_at_one_server_is_known_at_the_other_at_once
     wide = {**{k: v for k, v in JOB.items() if k != "room"}, "schema": {"required": ["size"]}, "replace": True}
 
     await second.ask("PUT", "/v1/rooms/lab/jobs", json=wide)
-    await until(lambda: first.served.app.state.ctx.catalog._jobs[NAME].schema_version == 2)
+    await until(lambda: first.served.app.state.ctx.catalog._jobs.get(NAME).schema_version == 2)
 
     refused = await first.http.post(f"/v1/rooms/lab/tasks/{NAME}", json={"payload": {}})
     assert refused.status_code == 422

@@ -11,6 +11,9 @@ from treadle.wire.status import WorkerState
 OnRestart = Literal["keep", "requeue", "backoff"]
 """What becomes of a run of an internal executor that was lost with its process."""
 
+MOST_TEXT = 32 * 1024 * 1024
+"""Characters of the jobs that a part of the server remembers, their schemas above all: one may have millions."""
+
 
 @dataclass(slots=True)
 class Job:
@@ -41,6 +44,11 @@ class Job:
 
     def __post_init__(self) -> None:
         self.full_name = str(JobName(self.room, self.category, self.name))
+
+    @property
+    def size(self) -> int:
+        """Return how many characters it keeps in memory, but for some hundred."""
+        return len(self.schema) + len(self.defaults)
 
     @property
     def is_internal(self) -> bool:

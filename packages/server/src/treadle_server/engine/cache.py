@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from treadle.wire.names import InvalidJobName, parse_job_name
-from treadle_server.domain.jobs import Job, Lane
+from treadle_server.domain.jobs import MOST_TEXT, Job, Lane
+from treadle_server.domain.lately_used import LatelyUsed
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import load
 from treadle_server.store.transaction.allocate import coming_seqs
@@ -18,6 +19,9 @@ from treadle_server.store.transaction.targets import TargetName, number_targets
 
 Queue = tuple[int, str]
 """A job's number and, in a fair job, the room."""
+
+MOST_JOBS = 10_000
+"""Jobs that are remembered at most."""
 
 MOST_TARGETS = 50_000
 """Targets whose numbers are remembered at most, about 10 MB; beyond, all are forgotten and read as they come."""
@@ -34,7 +38,7 @@ class Cache:
 
     def __init__(self, *on_clear: Callable[[], None]) -> None:
         self._as_of: int | None = None
-        self._jobs: dict[str, Job] = {}
+        self._jobs: LatelyUsed[str, Job] = LatelyUsed(MOST_JOBS, MOST_TEXT)
         self._lanes: dict[tuple[int, str, str], int] = {}
         self._queue_of: dict[int, Queue] = {}
         self._waiting: dict[Queue, Counter[int]] = defaultdict(Counter)
@@ -67,18 +71,18 @@ class Cache:
 
     async def job(self, tx: Tx, full_name: str) -> Job | None:
         """Return the job, or None when there is none, or it was deleted."""
-        if full_name not in self._jobs:
+        job = self._jobs.get(full_name)
+        if job is None:
             try:
                 name = parse_job_name(full_name)
             except InvalidJobName:
                 return None
             for found in await load.jobs_by_name(tx, [name], to_change=False):
-                await self._learn(tx, found)
-        job = self._jobs.get(full_name)
+                await self._learn(tx, job := found)
         return None if job is None or job.deleted_at is not None else job
 
     async def _learn(self, tx: Tx, job: Job) -> None:
-        self._jobs[job.full_name] = job
+        self._jobs.put(job.full_name, job, job.size)
         lanes = await load.lanes_of_jobs(tx, [job.num])
         for lane in lanes:
             self._lanes[lane.key] = lane.id
@@ -120,7 +124,8 @@ class Cache:
     def invalidate(self, jobs: Iterable[Job], lanes: Iterable[Lane], *, new_tasks: bool) -> None:
         """Follow what else was changed: jobs and lanes are read anew, and numbers that others took are left to them."""
         changed = {job.num for job in jobs} | {lane.job_num for lane in lanes if lane.id not in self._queue_of}
-        for name in [name for name, job in self._jobs.items() if job.num in changed]:
-            del self._jobs[name]
+        for job in self._jobs.values():
+            if job.num in changed:
+                self._jobs.drop(job.full_name)
         if new_tasks:
             self._forget_seqs()

@@ -11,7 +11,8 @@ from treadle.wire.names import visible_from
 from treadle.wire.values import is_kept
 from treadle_server.domain.check_cost import check_cost
 from treadle_server.domain.encryption import check_payload
-from treadle_server.domain.jobs import Job
+from treadle_server.domain.jobs import MOST_TEXT, Job
+from treadle_server.domain.lately_used import LatelyUsed
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import JobNotFound, ValidationFailed, no_job
 from treadle_server.operations.checker_process import CheckerProcess, CheckOutcome
@@ -21,7 +22,7 @@ from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import job_schemas
 
 MOST_JOBS = 10_000
-"""Jobs in memory; the one that was not used for longest goes first."""
+"""Jobs in memory."""
 
 MOST_PARTIALS = 2000
 """Sets of arguments that come from other tasks, of which it is known as what their schemas are kept."""
@@ -32,7 +33,7 @@ class Catalog:
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._jobs: LatelyUsed[str, Job] = LatelyUsed(MOST_JOBS, MOST_TEXT)
         self._validators = Validators()
         self._partials: OrderedDict[tuple[int, int, frozenset[str]], int] = OrderedDict()
         self._numbers = itertools.count(1)
@@ -45,18 +46,16 @@ class Catalog:
         for job in batch.jobs:
             if (known := self._jobs.get(job.full_name)) is not None and known.version > job.version:
                 continue
-            self._jobs.pop(job.full_name, None)
+            self._jobs.drop(job.full_name)
             if job.deleted_at is None:
                 self._keep(job)
 
     def _keep(self, job: Job) -> None:
-        self._jobs[job.full_name] = job
-        if len(self._jobs) > MOST_JOBS:
-            self._jobs.popitem(last=False)
+        self._jobs.put(job.full_name, job, job.size)
 
     def forget(self, full_name: str) -> None:
         """Read the job anew the next time: it has changed elsewhere."""
-        self._jobs.pop(full_name, None)
+        self._jobs.drop(full_name)
 
     async def moved(self, known: Iterable[Job]) -> set[str]:
         """Look which of the jobs, by which something was refused, have changed; forget and return them.
@@ -84,7 +83,6 @@ class Catalog:
             self._keep(job)
         elif not visible_from(room, job.room):
             raise no_job(full_name, room)
-        self._jobs.move_to_end(full_name)
         return job
 
     def is_checked(self, job: Job, payload: dict[str, object], size: int) -> bool:

@@ -4,20 +4,23 @@ Nearly all are checked here, in microseconds. What may take longer goes aside, b
 (domain/check_cost.py) and the size of the payload (operations/checker_process.py).
 """
 
-from collections import OrderedDict
 from typing import Any
 
 import jsonschema_rs
 import orjson
 
 from treadle_server.domain.check_cost import COSTLY, CheckCost, check_cost
+from treadle_server.domain.lately_used import LatelyUsed
 from treadle_server.domain.payloads import compiled, errors_of
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations.checker_process import refusal
 from treadle_server.operations.values import text_of
 
 MOST_VALIDATORS = 2000
-"""Compiled schemas that are kept; the one that was not used for longest goes first."""
+"""Compiled schemas that are kept."""
+
+MOST_COMPILED = 4 * 1024 * 1024
+"""Characters of these: compiled they take up to 33 times as much, 2 MB each of the largest."""
 
 MOST_LOOKS = 800_000
 """Looks at a payload's bytes while others wait, 25 ns each: some 20 ms at worst."""
@@ -41,13 +44,11 @@ class Validators:
     """The compiled schemas of jobs, by the job's number and its schema's version."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[int, int], CompiledSchema] = OrderedDict()
+        self._kept: LatelyUsed[tuple[int, int], CompiledSchema] = LatelyUsed(MOST_VALIDATORS, MOST_COMPILED)
 
     def known(self, job_num: int, version: int) -> CompiledSchema | None:
         """Return the schema's validator and cost; None when it has to be added first."""
-        if (known := self._kept.get((job_num, version))) is not None:
-            self._kept.move_to_end((job_num, version))
-        return known
+        return self._kept.get((job_num, version))
 
     def add(self, job_num: int, version: int, schema: str) -> CompiledSchema:
         """Compile the schema, JSON text, unless that may take long. Raises `ValidationFailed` when it is none."""
@@ -56,9 +57,8 @@ class Validators:
             document = orjson.loads(schema)
             cost = check_cost(document, len(schema))
             validator = compile_schema(document) if cost.is_cheap else None
-        known = self._kept[job_num, version] = validator, cost
-        if len(self._kept) > MOST_VALIDATORS:
-            self._kept.popitem(last=False)
+        known = validator, cost
+        self._kept.put((job_num, version), known, 0 if validator is None else len(schema))
         return known
 
 

@@ -1,0 +1,44 @@
+"""Schemas and jobs in memory: whoever may register jobs, decides not how much of it the server takes."""
+
+import json
+
+import httpx
+import pytest
+
+from treadle_server.domain.jobs import MOST_TEXT
+from treadle_server.operations import schemas
+from treadle_server.operations.schemas import Validators
+from treadle_server.testing import Served
+
+pytestmark = pytest.mark.anyio
+
+
+def test_compiled_schemas_are_kept_as_far_as_they_are_not_too_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 64 KB takes 2 MB when it is compiled: two thousand of them were kept."""
+    schema = json.dumps({"allOf": [{"minimum": number} for number in range(100)]})
+    monkeypatch.setattr(schemas, "MOST_COMPILED", 3 * len(schema))
+    validators = Validators()
+
+    for number in range(5):
+        validators.add(number, 1, schema)
+
+    assert [number for number in range(5) if validators.known(number, 1) is not None] == [2, 3, 4]
+
+
+async def test_jobs_with_large_schemas_are_remembered_as_far_as_they_are_not_too_much_together(
+    served: Served, root: httpx.AsyncClient
+) -> None:
+    """Sixty of five megabytes each took 350 MB of the server's memory, and kept them."""
+    size = MOST_TEXT // 3
+    for name in ("one", "two", "three", "four"):
+        schema = {"type": "object", "description": "x" * size}
+        body = {"category": "tasks", "name": name, "schema": schema, "retain": True}
+        (await root.put("/v1/rooms/lab/jobs", json=body)).raise_for_status()
+        for _ in range(2):
+            (await root.post(f"/v1/rooms/lab/tasks/lab:tasks:{name}", json={"payload": {}})).raise_for_status()
+
+    of_writer = served.engine._cache._jobs
+    for remembered in (served.app.state.ctx.catalog._jobs, of_writer):
+        assert size < sum(job.size for job in remembered.values()) <= MOST_TEXT
+    again = await root.post("/v1/rooms/lab/tasks/lab:tasks:one", json={"payload": {}})
+    assert again.status_code == 202
