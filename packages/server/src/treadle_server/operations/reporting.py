@@ -8,18 +8,7 @@ from pydantic import Field
 from treadle.wire.edits import TaskPatch
 from treadle.wire.fields import MOST_OF_REQUEST, TEN_YEARS, Request
 from treadle.wire.ids import TaskId, WorkerId, is_uuid
-from treadle.wire.runs import (
-    Checkpoint,
-    Completed,
-    ExceptionReport,
-    Failed,
-    LogLine,
-    Logs,
-    Paused,
-    Progress,
-    Report,
-)
-from treadle.wire.steps import StepDone, Suspended
+from treadle.wire.runs import LogLine, Report
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, is_kept
 from treadle_server.access.principal import Principal
 from treadle_server.domain.instants import instant
@@ -35,90 +24,50 @@ class ReportsOutline(Request):
     reports: list[Any] = Field(min_length=1, max_length=MOST_OF_REQUEST)
 
 
-Body = Completed | Failed | ExceptionReport | Paused | Suspended | Checkpoint | Progress | Logs | StepDone | None
+def from_body(kind: str, given: Request | None) -> RunReport:
+    """Return the report that a route's body makes: one of many with these fields. Raises as `from_report`."""
+    return from_report(Report.model_construct(kind=kind, **dict(given or ())))
+
+
+def from_report(report: Report) -> RunReport:
+    """Return one of many reports.
+
+    Raises `ValidationFailed` when a field that its kind needs is missing, and for a time that can't be kept.
+    """
+    kind, progress = report.kind, {"share": report.share, "message": report.message}
+    if kind == "logs" and not report.lines:
+        raise ValidationFailed("logs: needs lines")
+    if kind == "checkpoint" and "checkpoint" not in report.model_fields_set:
+        raise ValidationFailed("checkpoint: needs a checkpoint")
+    null_is_kept = kind == "checkpoint"
+    checkpoint = values.text_of(report.checkpoint) if null_is_kept else values.text_or_none(report.checkpoint)
+    return RunReport(
+        kind=kind,
+        starts=report.starts,
+        result=values.text_or_none(report.result) if kind in {"completed", "step"} else None,
+        error=report.error if kind != "failed" else report.error or "",
+        traceback=report.traceback,
+        reason=report.reason,
+        usage=report.usage,
+        retry_after=report.retry_after,
+        checkpoint=checkpoint if kind in {"checkpoint", "paused"} else None,
+        progress=values.text_of(progress) if kind == "progress" else None,
+        detail=report.detail,
+        lines=_lines(report.lines) if kind == "logs" and report.lines else None,
+        code_runs=report.code_runs and kind in {"failed", "exception"},
+        step=_step(report),
+    )
 
 
 def _lines(lines: list[LogLine]) -> list[LogLine]:
     return [line.model_copy(update={"at": instant(line.at, "at")}) for line in lines]
 
 
-def _progress(share: float | None, message: str | None) -> str:
-    return values.text_of({"share": share, "message": message})
-
-
-def from_body(kind: str, given: Body) -> RunReport:
-    """Return the report that a route's body makes. Raises `ValidationFailed` for a time that can't be kept."""
-    match given:
-        case None:
-            return RunReport(kind=kind)
-        case Checkpoint():
-            return RunReport(kind=kind, checkpoint=values.text_of(given.checkpoint))
-        case Progress():
-            return RunReport(kind=kind, progress=_progress(given.share, given.message))
-        case Logs():
-            return RunReport(kind=kind, lines=_lines(given.lines))
-        case StepDone():
-            step = StepReport(
-                name=given.step, occurrence=given.occurrence, function=given.function, seconds=given.seconds
-            )
-            return RunReport(kind=kind, result=values.text_or_none(given.result), step=step)
-        case Suspended():
-            step = StepReport(
-                name=given.step, occurrence=given.occurrence, seconds=given.seconds, receives=given.receives
-            )
-            return RunReport(kind=kind, usage=given.usage, step=step)
-        case Completed():
-            return RunReport(kind=kind, result=values.text_or_none(given.result), usage=given.usage)
-        case Paused():
-            checkpoint = values.text_or_none(given.checkpoint)
-            return RunReport(kind=kind, checkpoint=checkpoint, usage=given.usage, detail=given.detail)
-        case Failed() | ExceptionReport():
-            return RunReport(
-                kind=kind,
-                error=given.error,
-                traceback=given.traceback,
-                reason=given.reason,
-                usage=given.usage,
-                retry_after=given.retry_after if isinstance(given, Failed) else None,
-                code_runs=given.code_runs,
-            )
-
-
-def from_report(report: Report) -> RunReport:
-    """Return one of many reports. Raises `ValidationFailed` when a field that its kind needs is missing."""
-    if report.kind == "logs" and not report.lines:
-        raise ValidationFailed("logs: needs lines")
-    if report.kind in _OF_STEPS and report.step is None:
-        raise ValidationFailed(f"{report.kind}: needs step, its name")
-    if report.kind == "checkpoint" and "checkpoint" not in report.model_fields_set:
-        raise ValidationFailed("checkpoint: needs a checkpoint")
-    keeps_checkpoint = report.kind in {"checkpoint", "paused"}
-    null_is_kept = report.kind == "checkpoint"
-    checkpoint = values.text_of(report.checkpoint) if null_is_kept else values.text_or_none(report.checkpoint)
-    return RunReport(
-        kind=report.kind,
-        starts=report.starts,
-        result=values.text_or_none(report.result) if report.kind in {"completed", "step"} else None,
-        error=report.error if report.kind != "failed" else report.error or "",
-        traceback=report.traceback,
-        reason=report.reason,
-        usage=report.usage,
-        retry_after=report.retry_after,
-        checkpoint=checkpoint if keeps_checkpoint else None,
-        progress=_progress(report.share, report.message) if report.kind == "progress" else None,
-        detail=report.detail,
-        lines=_lines(report.lines) if report.kind == "logs" and report.lines else None,
-        code_runs=report.code_runs and report.kind in {"failed", "exception"},
-        step=_told(report) if report.kind in _OF_STEPS else None,
-    )
-
-
-_OF_STEPS = frozenset({"step", "suspended"})
-
-
-def _told(report: Report) -> StepReport | None:
-    if report.step is None:
+def _step(report: Report) -> StepReport | None:
+    if report.kind not in {"step", "suspended"}:
         return None
+    if report.step is None:
+        raise ValidationFailed(f"{report.kind}: needs step, its name")
     told = StepReport(name=report.step, occurrence=report.occurrence, seconds=report.seconds)
     if report.kind == "step":
         told.function = report.function
