@@ -142,6 +142,7 @@ async def test_a_request_that_is_wrong_is_answered_with_its_problem_and_the_sess
     assert await socket.refused("dance") == "validation-error"
     assert await socket.refused("submit", room="lab") == "validation-error"
     assert await socket.refused("submit", room="@lab", tasks=[{"job": "a:b:c"}]) == "invalid-room-id"
+    assert await socket.refused("submit_each", room="@lab", tasks=[{"job": "a:b:c"}]) == "invalid-room-id"
     assert await socket.refused("get", id="01a1fca0-0000-7000-8000-000000000000") == "task-not-found"
     assert await socket.refused("beat") == "worker-not-found"
     assert await socket.refused("watch", sub="x", topic="weather") == "validation-error"

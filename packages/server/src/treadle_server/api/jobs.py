@@ -5,9 +5,9 @@ from starlette.responses import Response
 from treadle.wire.jobs import JobPatch, JobRegister
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
-from treadle_server.operations.catalog import check_text
+from treadle_server.engine.commands import PatchJob
 from treadle_server.operations.encode import job_data, page_data
-from treadle_server.operations.jobs import measured, patch_job, register_job, shown_job
+from treadle_server.operations.jobs import measured, register_job, shown_job
 from treadle_server.store.read import jobs as read_jobs
 
 
@@ -36,7 +36,6 @@ async def list_in_room(call: Call) -> Response:
 async def get(call: Call) -> Response:
     """Get a job as the room sees it."""
     room, name = call.room, call.path("job_name")
-    check_text(name)
     # Read, not from the catalog: another server of this database may have paused it.
     async with call.ctx.engine.store.read() as connection:
         [view] = await read_jobs.view(
@@ -48,5 +47,6 @@ async def get(call: Call) -> Response:
 async def patch(call: Call) -> Response:
     """Pause or resume a queue."""
     wanted: JobPatch = call.body
-    job = await patch_job(call.ctx, call.principal, call.room, call.path("job_name"), paused=wanted.paused)
-    return answer(await shown_job(call.ctx, call.principal, job))
+    name = call.path("job_name")
+    command = PatchJob(principal=call.principal, job_name=name, room=call.room, paused=wanted.paused)
+    return answer(await shown_job(call.ctx, call.principal, await call.ctx.engine.run(command)))

@@ -4,7 +4,6 @@ from starlette.responses import Response
 
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
-from treadle_server.operations import values
 from treadle_server.operations.encode import page_data, target_data
 from treadle_server.store.read import targets as read_targets
 
@@ -23,6 +22,5 @@ async def list_in_room(call: Call) -> Response:
 async def get(call: Call) -> Response:
     """Get a target: what holds it and why, how many wait for it, and the next in line."""
     room, name = call.room, call.path("name")
-    values.check(name)
     async with call.ctx.engine.store.read() as connection:
         return answer(target_data(await read_targets.get(connection, room=room, name=name)))

@@ -16,7 +16,6 @@ from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.domain.webhooks import new_secret
 from treadle_server.errors import Forbidden, ValidationFailed, WebhookNotFound
-from treadle_server.operations import values
 from treadle_server.operations.encode import page_data
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import webhooks
@@ -162,7 +161,6 @@ async def _find(tx: Tx, room: str, name: str) -> WebhookRow | None:
 
 async def _seen(connection: Any, call: Call, room: str, name: str) -> WebhookRow:
     """Return the webhook. Raises `WebhookNotFound`, also for another user's."""
-    values.check(name)
     where = (webhooks.c.room == room, webhooks.c.name == name)
     found: WebhookRow | None = (
         await connection.execute(outbox.seen(call.ctx.engine.tokens_at()).where(*where))

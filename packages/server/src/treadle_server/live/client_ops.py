@@ -17,7 +17,7 @@ from treadle.wire.tasks import Rerun, Resolve, Steer, TaskOfMany
 from treadle.wire.transitions import Action
 from treadle_server.access.checks import visibility_of
 from treadle_server.authorization.permission import Permission
-from treadle_server.engine.commands import DeleteLimit, RemoveWorker, SubmitOutcome, Submitted
+from treadle_server.engine.commands import DeleteLimit, PatchJob, RemoveWorker, SubmitOutcome, Submitted
 from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.operations import submitting, values
@@ -25,7 +25,7 @@ from treadle_server.operations.bulk import Edits, bulk, bulk_edit
 from treadle_server.operations.editing import edit_task
 from treadle_server.operations.encode import receipt_data, whoami_data
 from treadle_server.operations.flows import shown_flow
-from treadle_server.operations.jobs import patch_job, register_job, shown_job
+from treadle_server.operations.jobs import register_job, shown_job
 from treadle_server.operations.limits import set_limit, shown_limits
 from treadle_server.operations.problems import problem_body
 from treadle_server.operations.reading import shown_after, shown_submitted, shown_task
@@ -56,7 +56,7 @@ class Submit(SubmitPlain):
 class SubmitEach(Request):
     """Tasks to be put in, each by itself; their form is checked one by one."""
 
-    room: Text
+    room: Room
     tasks: list[Any] = Field(min_length=1, max_length=MOST_OF_REQUEST)
     wait: Flag = False
 
@@ -308,15 +308,15 @@ async def register(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def job(session: Session, fields: dict[str, Any]) -> Reply:
-    """Pause or resume a queue, and give its job as `JobItem`. Raises `JobNotFound`, and as `patch_job`."""
+    """Pause or resume a queue, and give its job as `JobItem`. Raises `JobNotFound` or `Forbidden`."""
     wanted = values.validate(PauseJob, fields)
     try:
         room = parse_job_name(wanted.job).room
     except ValueError as error:
         raise JobNotFound(str(error)) from None
     ctx = session.live.ctx
-    done = await patch_job(ctx, session.principal, room, wanted.job, paused=wanted.paused)
-    return Reply(await shown_job(ctx, session.principal, done))
+    command = PatchJob(principal=session.principal, job_name=wanted.job, room=room, paused=wanted.paused)
+    return Reply(await shown_job(ctx, session.principal, await ctx.engine.run(command)))
 
 
 async def drain(session: Session, fields: dict[str, Any]) -> Reply:

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import select
 
 from treadle.wire.names import visible_from
-from treadle.wire.values import is_kept
 from treadle_server.domain.check_cost import check_cost
 from treadle_server.domain.encryption import check_payload
 from treadle_server.domain.jobs import MOST_TEXT, Job
 from treadle_server.domain.lately_used import LatelyUsed
 from treadle_server.engine.hub import Batch
-from treadle_server.errors import JobNotFound, ValidationFailed, no_job
+from treadle_server.errors import ValidationFailed, no_job
 from treadle_server.operations.checker_process import CheckerProcess, CheckOutcome
 from treadle_server.operations.schemas import Validators, compile_schema, is_checked, schema_without
 from treadle_server.store.read import jobs
@@ -73,11 +72,10 @@ class Catalog:
     async def find(self, full_name: str, *, room: str) -> Job:
         """Return the job of this full name as seen from `room`, from memory or else from the store.
 
-        Raises `JobNotFound`, and `ValidationFailed` for a name that the store can't look for.
+        Raises `JobNotFound`.
         """
         job = self._jobs.get(full_name)
         if job is None:
-            check_text(full_name)
             async with self._store.read() as connection:
                 job = await jobs.by_name(connection, full_name, room=room)
             self._keep(job)
@@ -155,9 +153,3 @@ class Catalog:
             compile_schema(schema)
         else:
             await self.checker.compile(text)
-
-
-def check_text(full_name: str) -> None:
-    """Raise `JobNotFound` for a name that the database could not even compare."""
-    if not is_kept(full_name):
-        raise JobNotFound("a job's name holds no NUL character and no half of a surrogate pair")

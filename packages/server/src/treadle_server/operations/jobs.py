@@ -1,4 +1,4 @@
-"""Jobs registered, paused and shown."""
+"""Jobs are registered and shown, with what is measured of their queues."""
 
 from typing import Any
 
@@ -10,12 +10,11 @@ from treadle.wire.options import OF_JOB
 from treadle_server.access.checks import check_register, visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Job
-from treadle_server.engine.commands import PatchJob, Registered, RegisterJob
+from treadle_server.engine.commands import Registered, RegisterJob
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.rules import check_category
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations import values
-from treadle_server.operations.catalog import check_text
 from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import job_data
 from treadle_server.operations.limits import caps_of
@@ -93,10 +92,3 @@ async def shown_job(
 def measured(rates: Rates, view: JobView) -> dict[str, Any] | None:
     """Return what is measured of the job's queue; None when the asker is not told of its tasks."""
     return rates.of(view.job) if view.is_counted else None
-
-
-async def patch_job(ctx: OperationContext, principal: Principal, room: str, job_name: str, *, paused: bool) -> Job:
-    """Pause or resume a queue. Raises `InvalidRoomId`, `JobNotFound` or `Forbidden`."""
-    check_room(room)
-    check_text(job_name)
-    return await ctx.engine.run(PatchJob(principal=principal, job_name=job_name, room=room, paused=paused))

@@ -23,7 +23,6 @@ from treadle_server.domain.instants import instant
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, SubmitOutcome, Submitted
-from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.commands.submit import UNCHECKED, rows_of
 from treadle_server.errors import (
     Forbidden,
@@ -58,12 +57,11 @@ async def submit(
 ) -> list[Submitted]:
     """Check payloads against their jobs' schemas and put the tasks in, each with its job's full name, all or none.
 
-    Raises `InvalidRoomId`, `Forbidden`, `JobNotFound`, `InvalidPayload`, `ValidationFailed`, `TaskConflict`,
-    `InternalJobNotConfigured`, `TooManyRequests` or `StoreUnavailable`; of tasks that wait for others `TaskNotFound`,
-    `FlowNotFound` and `DependencyCycle`; of limits `LimitNotFound` and `LimitFull`; and `SchemaConflict` when the
-    schema of a job changes as often as it is looked at.
+    Raises `Forbidden`, `JobNotFound`, `InvalidPayload`, `ValidationFailed`, `TaskConflict`, `InternalJobNotConfigured`,
+    `TooManyRequests` or `StoreUnavailable`; of tasks that wait for others `TaskNotFound`, `FlowNotFound` and
+    `DependencyCycle`; of limits `LimitNotFound` and `LimitFull`; and `SchemaConflict` when the schema of a job changes
+    as often as it is looked at.
     """
-    check_room(room)
     bonds = bonds_of([item for _, item in wanted])
     names = {name for name, _ in wanted}
     check_create(principal, room, names)
@@ -93,9 +91,8 @@ async def submit_each(
 ) -> list[SubmitOutcome]:
     """Put tasks in, each by itself; return for each what became of it.
 
-    Raises `InvalidRoomId`, `TooManyRequests` or `StoreUnavailable`, which hold for all of them.
+    Raises `TooManyRequests` or `StoreUnavailable`, which hold for all of them.
     """
-    check_room(room)
     taken: dict[int, SubmitOutcome] = _forbidden(principal, room, wanted)
     for _ in range(TRIES):
         if len(taken) == len(wanted):
