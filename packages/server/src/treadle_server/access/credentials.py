@@ -38,11 +38,6 @@ _NEEDED = ["exp", "iss", "run", "scopes", "sub", "task"]
 _OPTIONS: Any = {"require": _NEEDED, "verify_exp": False, "verify_iat": False}
 
 
-def is_credential(token: str) -> bool:
-    """Return whether the token has the form of a credential, which no token of the database has."""
-    return token.count(".") == 2
-
-
 class Credentials:
     """Makes credentials and reads them."""
 
@@ -51,14 +46,10 @@ class Credentials:
         self._clock = clock
         self.keys = Keys(store, clock)
 
-    async def look(self) -> None:
-        """Be ready to `mint`, before anything is claimed. Raises `StoreUnavailable`."""
-        await self.keys.look()
-
     def mint(self, task: Task | Lease, user: str) -> str:
         """Return a credential for the task's open run, as a part of `user`.
 
-        It lives until the end of the lease, and `SKEW` longer. Call `look` before.
+        It lives until the end of the lease, and `SKEW` longer. Let the `keys` `look` before the claim.
         """
         assert task.taken_until is not None
         scopes = [] if task.scopes is None else orjson.loads(task.scopes)

@@ -40,5 +40,3 @@ class Principal:
 
 SYSTEM = Principal("treadle", superuser=True)
 """The server itself: sweeper, promoter, sessions that end."""
-
-__all__ = ["SYSTEM", "Principal"]

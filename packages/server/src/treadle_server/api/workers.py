@@ -89,7 +89,7 @@ async def claim(call: Call) -> Response:
     worker_id = WorkerId(wanted.worker_id)
     credentials = call.ctx.access.credentials
     key = claim_key(call.request.headers.getlist("idempotency-key"), wanted)
-    await credentials.look()
+    await credentials.keys.look()
     claiming = call.ctx.engine.claims.claim(call.principal, worker_id, most=wanted.tasks, wait=wanted.wait, key=key)
     invalid = call.ctx.access.until_invalid(call.token) if wanted.wait else None
     now_claimed = await while_connected(call.request, claiming, call.ctx.waits.closing, invalid)

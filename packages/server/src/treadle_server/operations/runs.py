@@ -51,7 +51,7 @@ async def reclaim_run(ctx: OperationContext, principal: Principal, task_id: Task
     Raises `TaskNotFound`, `StaleRun`, `Forbidden`, or `StoreUnavailable`.
     """
     check_reach(principal, task_id, run_id)
-    await ctx.access.credentials.look()
+    await ctx.access.credentials.keys.look()
     task = await read_task(ctx, task_id)
     check_owner(task, run_id)
     if task.worker_id is None:
