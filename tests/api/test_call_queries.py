@@ -13,7 +13,7 @@ from treadle_server.api.tasks import wanted_wait
 async def test_a_parameter_that_a_route_does_not_know_is_refused(root: httpx.AsyncClient):
     """G9: a misspelt filter never shows everything."""
     for endpoint in ENDPOINTS:
-        if endpoint.method == "GET" and not endpoint.is_open:
+        if endpoint.method == "GET" and not endpoint.permission.is_open:
             answer = await root.get(filled(endpoint.path), params={"statsu": "failed"})
             assert (answer.status_code, problem(answer)) == (422, "validation-error"), endpoint.path
             assert "statsu" in answer.json()["detail"]
@@ -35,7 +35,7 @@ async def test_a_parameter_that_takes_one_value_is_refused_when_it_has_two(root:
 async def test_an_empty_parameter_is_refused(root: httpx.AsyncClient):
     """G9: a room of nothing was every room. Of those that take several, one of nothing is what it says."""
     for endpoint in ENDPOINTS:
-        for name in set() if endpoint.is_open else set(endpoint.query) - SEVERAL - {"status"}:
+        for name in set() if endpoint.permission.is_open else set(endpoint.query) - SEVERAL - {"status"}:
             answer = await root.request(endpoint.method, filled(endpoint.path), params={name: ""})
             assert (answer.status_code, problem(answer)) == (422, "validation-error"), (endpoint.path, name)
             assert answer.json()["detail"] == f"{name}: is empty; give a value, or leave it out"
@@ -44,7 +44,7 @@ async def test_an_empty_parameter_is_refused(root: httpx.AsyncClient):
 async def test_a_room_that_can_not_be_one_is_refused_wherever_it_narrows(root: httpx.AsyncClient):
     """G9: of the last transitions those of such a room were none."""
     for endpoint in ENDPOINTS:
-        if "room" in endpoint.query and not endpoint.is_open:
+        if "room" in endpoint.query and not endpoint.permission.is_open:
             answer = await root.request(endpoint.method, filled(endpoint.path), params={"room": "a:b"})
             assert answer.status_code in {400, 422}, endpoint.path
             assert "a:b" in answer.json()["detail"], endpoint.path

@@ -20,7 +20,7 @@ from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.testing import Served, serve_in_thread
 
-WITH_BODY = [e for e in ENDPOINTS if e.method in {"POST", "PUT", "PATCH"} and not e.is_open]
+WITH_BODY = [e for e in ENDPOINTS if e.method in {"POST", "PUT", "PATCH"} and not e.permission.is_open]
 
 _NESTED = "[" * (MOST_LEVELS + 1) + "]" * (MOST_LEVELS + 1)
 

@@ -30,7 +30,7 @@ def filled(path: str) -> str:
 
 
 def test_what_needs_no_token_is_known_by_name():
-    assert {endpoint.path for endpoint in ENDPOINTS if endpoint.is_open} == _OPEN
+    assert {endpoint.path for endpoint in ENDPOINTS if endpoint.permission.is_open} == _OPEN
 
 
 async def test_no_endpoint_answers_without_a_valid_token(served: Served):

@@ -457,7 +457,9 @@ async def test_every_route_answers_everybody_as_the_table_says_and_a_refusal_cha
         for route, row in ROUTES.items():
             endpoint = endpoints[route]
             wanted = dict(zip(COLUMNS, row.cells.split(), strict=True))
-            wanted |= {} if endpoint.is_open else {who: wanted[column] for who, (_, column) in NARROWED.items()}
+            wanted |= (
+                {} if endpoint.permission.is_open else {who: wanted[column] for who, (_, column) in NARROWED.items()}
+            )
             found = await _row(site, endpoint, row, wanted)
             if found != wanted:
                 wrong[route] = " ".join(found.values())

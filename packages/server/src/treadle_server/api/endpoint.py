@@ -51,11 +51,6 @@ class Endpoint(Operation):
         return cls(**said, name=name, handler=handler, permission=PERMISSIONS[name], **more)
 
     @property
-    def is_open(self) -> bool:
-        """Return whether it needs no token."""
-        return self.permission.is_open
-
-    @property
     def summary(self) -> str:
         """Return the handler's first line."""
         return (self.handler.__doc__ or "").partition("\n")[0]

@@ -130,7 +130,7 @@ def _operation(endpoint: Endpoint, schemas: Schemas, filters: dict[str, Any]) ->
         content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
         said = "The bytes. Their Content-Type is the one that was announced."
         operation["requestBody"] = {"content": content, "required": True, "description": said}
-    if endpoint.is_open:
+    if endpoint.permission.is_open:
         operation["security"] = []
     else:
         operation["description"] = f"Needs {endpoint.permission.value}."
@@ -171,7 +171,7 @@ def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
         if endpoint.answer is not None:
             schema = schemas[endpoint.answer, "serialization"]
             found[str(status)]["content"] = {"application/json": {"schema": schema}}
-    names = [*endpoint.problems, *ALWAYS] + ([] if endpoint.is_open else list(GUARDED))
+    names = [*endpoint.problems, *ALWAYS] + ([] if endpoint.permission.is_open else list(GUARDED))
     if endpoint.body is not None:
         names.append("payload-too-large")
     for name in sorted(set(names), key=lambda name: (PROBLEMS[name].status, name)):

@@ -30,7 +30,7 @@ from treadle_server.errors import NoSuchRoute, TreadleError, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.arriving import Body
 from treadle_server.operations.context import OperationContext, task_id_of, worker_id_of
-from treadle_server.operations.parsing import LARGE
+from treadle_server.operations.parsing import LARGE, NotJson, parse
 from treadle_server.operations.values import run_number
 
 log = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ def _named_by(request: Request) -> dict[str, Any]:
 
 async def _serve(endpoint: Endpoint, request: Request, ctx: OperationContext) -> Response:
     _check_path(request)
-    principal = NOBODY if endpoint.is_open else await _principal(endpoint, request, ctx)
+    principal = NOBODY if endpoint.permission.is_open else await _principal(endpoint, request, ctx)
     parts = request.path_params
     if (room := parts.get("room")) is not None:
         # Here, so that every route which takes a room says this first, before a word on the body (Z2).
@@ -162,7 +162,7 @@ def _check_query(endpoint: Endpoint, request: Request) -> None:
     Probes and pages may be asked with anything.
     """
     query = request.query_params
-    if endpoint.is_open or not query:
+    if not query or endpoint.permission.is_open:
         return
     if unknown := query.keys() - set(endpoint.query):
         known = ", ".join(endpoint.query) or "none"
@@ -206,7 +206,10 @@ async def _body(endpoint: Endpoint, request: Request, ctx: OperationContext, arr
         return values.validate(endpoint.body, {})
     if (coding := request.headers.get("content-encoding", "identity").strip().lower()) != "identity":
         raise ValidationFailed(f"Content-Encoding: {coding[:40]!r} is not undone here; send the JSON as it is")
-    given = await values.parse(raw)
+    try:
+        given = await parse(raw)
+    except NotJson as error:
+        raise ValidationFailed(f"the body is not JSON: {error}") from None
     if endpoint.items is not None:
         return values.outline(endpoint.items.outline, given, endpoint.items.name)
     wanted = values.validate(endpoint.body, given)

@@ -3,7 +3,7 @@
 import copy
 import itertools
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from sqlalchemy import select
 
@@ -14,7 +14,7 @@ from treadle_server.domain.jobs import MOST_TEXT, Job
 from treadle_server.domain.lately_used import LatelyUsed
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import ValidationFailed, no_job
-from treadle_server.operations.checker_process import CheckerProcess, CheckOutcome
+from treadle_server.operations.checker_process import CheckerProcess
 from treadle_server.operations.schemas import Validators, compile_schema, is_checked, schema_without
 from treadle_server.store.read import jobs
 from treadle_server.store.store import SqlStore
@@ -84,7 +84,7 @@ class Catalog:
         return job
 
     def is_checked(self, job: Job, payload: dict[str, object], size: int) -> bool:
-        """Check a payload, whose text has `size` characters; return False when `check_aside` has to do it.
+        """Check a payload, whose text has `size` characters; return False when the `checker` has to do it.
 
         What is encrypted was checked by its submitter; here it is only looked at whether it is that. Raises
         `InvalidPayload`.
@@ -96,13 +96,6 @@ class Catalog:
         if known is None:
             known = self._validators.add(job.num, job.schema_version, job.schema)
         return is_checked(known, payload, size)
-
-    async def check_aside(self, job: Job, texts: Sequence[str]) -> list[CheckOutcome]:
-        """Check payloads, JSON texts, and return for each what is wrong with it.
-
-        Raises `TooManyRequests` when too many such checks wait.
-        """
-        return await self.checker.check(job.schema, texts)
 
     def leaving_out(self, job: Job, arguments: frozenset[str]) -> Job:
         """Return the job as payloads are checked that lack these arguments.

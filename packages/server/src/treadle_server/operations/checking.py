@@ -51,7 +51,7 @@ async def refusals(
             await asyncio.sleep(0)
             breath = monotonic() + BREATH_SECONDS
     for places in heavy.values():
-        outcomes = await catalog.check_aside(wanted[places[0]][0], [wanted[i][2] for i in places])
+        outcomes = await catalog.checker.check(wanted[places[0]][0].schema, [wanted[i][2] for i in places])
         refused |= {i: one for i, one in zip(places, outcomes, strict=True) if one is not None}
         if refused and all_or_none:
             break

@@ -37,7 +37,10 @@ class NotJson(ValueError):
 
 
 async def parse(raw: bytes | str) -> Any:
-    """Return the JSON value, with `Unread` for what can't be read in it. Raises `NotJson` or `PayloadTooLarge`."""
+    """Return the JSON value, unchecked, with `Unread` for what can't be read in it.
+
+    Raises `NotJson` or `PayloadTooLarge`.
+    """
     if len(raw) > LARGE:
         if has_too_many(raw if isinstance(raw, bytes) else raw.encode()):
             raise PayloadTooLarge(TOO_MANY)

@@ -40,17 +40,15 @@ async def shown_after(ctx: OperationContext, task: Task) -> dict[str, Any]:
         return seen_data((await read_tasks.see(connection, [task]))[0])
 
 
-def _is_misplaced(one: Submitted) -> bool:
-    return one.position is None and one.task.status is Status.PENDING
-
-
 async def shown_submitted(ctx: OperationContext, submitted: list[Submitted]) -> list[dict[str, Any]]:
     """Return submitted tasks as `TaskItem`.
 
     A new one's position is known unless it was due before it came; read are the places of these and of those that were
     there already, and what holds the targets of those that wait for one.
     """
-    known = [item.task for item in submitted if not item.created or _is_misplaced(item)]
+    known = [
+        one.task for one in submitted if not one.created or (one.position is None and one.task.status is Status.PENDING)
+    ]
     targeted = [item.task for item in submitted if item.created and item.task.stands_in_line]
     seen: dict[str, Seen] = {item.task.id: Seen(item.task, item.position) for item in submitted}
     if known or targeted:

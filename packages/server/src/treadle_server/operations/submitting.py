@@ -334,13 +334,12 @@ def _content_hashes(job: Job, payload: dict[str, Any], begun: "Digest") -> tuple
     """
     seal = seal_of(payload) if job.encrypted else None
     payloads = [_canonical(payload)] if seal is None else [known.encode() for known in identities(seal)]
-    return tuple(_ended(begun, said) for said in payloads)
-
-
-def _ended(begun: "Digest", payload: bytes) -> bytes:
-    digest = begun.copy()
-    digest.update(payload)
-    return digest.digest()
+    hashes = []
+    for said in payloads:
+        digest = begun.copy()
+        digest.update(said)
+        hashes.append(digest.digest())
+    return tuple(hashes)
 
 
 def _begun(job_name: str, content: dict[str, Any]) -> "Digest":

@@ -1,4 +1,4 @@
-"""What a request says, and each item of it: parsed, checked against its model, and as the text that is kept.
+"""What a request says, and each item of it: checked against its model, and as the text that is kept.
 
 What no database or encoder can take is refused here, by the rule of `treadle.wire.values`, and the place is named.
 """
@@ -16,7 +16,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from treadle.wire.fields import LOOKED_THROUGH, JsonObject
 from treadle.wire.values import REQUEST_LEVELS, fault, is_kept
 from treadle_server.errors import PayloadTooLarge, TreadleError, ValidationFailed
-from treadle_server.operations import parsing
 from treadle_server.operations.portions import portions
 from treadle_server.operations.problems import bad_value, from_validation
 
@@ -33,17 +32,6 @@ _MOST_DIGITS = 1_000_000
 
 _BITS = _MOST_DIGITS * 10 // 3
 _PLAIN_BITS = 64
-
-
-async def parse(raw: bytes | str) -> Any:
-    """Return the JSON value, unchecked: `check` and `validate` find what can't be kept.
-
-    Raises `ValidationFailed` for what is no JSON, and `PayloadTooLarge`.
-    """
-    try:
-        return await parsing.parse(raw)
-    except parsing.NotJson as error:
-        raise ValidationFailed(f"the body is not JSON: {error}") from None
 
 
 def check(value: Any, place: str = "") -> None:
