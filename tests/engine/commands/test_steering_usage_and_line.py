@@ -10,7 +10,7 @@ from treadle.wire.workers import Renewal
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Beat
 from treadle_server.store.read.runs import of_task
-from treadle_server.store.read.tasks import see_one
+from treadle_server.store.read.tasks import get, see
 
 pytestmark = pytest.mark.anyio
 
@@ -164,8 +164,8 @@ async def test_blocked_by_names_the_tasks_own_hold_until_its_code_has_stopped_l1
 
     async def blockers() -> list[str] | None:
         async with shop.engine.store.read() as connection:
-            blocked = (await see_one(connection, task.id)).blocked
-            return None if blocked is None else blocked.by
+            [seen] = await see(connection, [await get(connection, task.id)])
+            return None if seen.blocked is None else seen.blocked.by
 
     assert await blockers() == [task.id]
     assert await shop.claim(worker) == []

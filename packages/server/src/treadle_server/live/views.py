@@ -51,6 +51,9 @@ from treadle_server.store.read.failures import groups
 from treadle_server.store.read.history import happenings
 from treadle_server.store.read.positions import position
 
+MOST_JOBS = 10_000
+"""Jobs that an observer is shown."""
+
 MOST_LIMITS = 1_000
 """Limits that an observer is shown; `total` tells how many there are."""
 
@@ -158,10 +161,11 @@ class JobsView(RoomView):
         return bool(batch.tasks or batch.jobs or batch.workers or batch.pruned)
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
-        """Return a row for each job."""
+        """Return a row for each job, at most `MOST_JOBS`, newest first."""
         self.rates.roll()
-        found = await read_jobs.every_view(connection, room=self.room, visibility=self.visibility)
-        return ViewRows({str(view.job.id): dumps(self._row(view)) for view in found}, len(found))
+        found, _ = await read_jobs.page(connection, room=self.room, visibility=self.visibility, limit=MOST_JOBS)
+        views = await read_jobs.view(connection, found, self.visibility)
+        return ViewRows({str(view.job.id): dumps(self._row(view)) for view in views}, len(views))
 
     def _row(self, view: read_jobs.JobView) -> dict[str, Any]:
         row = job_data(view, measured=measured(self.rates, view))
@@ -184,13 +188,15 @@ class WorkersView(RoomView):
         return bool(batch.workers or batch.jobs or any(change.task.worker_id is not None for change in batch.tasks))
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
-        """Return a row for each worker. Its age is 0: observers reckon it from the last heartbeat."""
-        found = await read_workers.every_view(connection, room=self.room, visibility=self.visibility, own=self.own)
+        """Return a row for each, at most `MOST_SHOWN`. Its age is 0: observers reckon it from the last heartbeat."""
+        found, _ = await read_workers.page(
+            connection, room=self.room, visibility=self.visibility, own=self.own, limit=MOST_SHOWN
+        )
         rows = {
             str(v.worker.id): dumps(
                 worker_data(v, v.worker.last_heartbeat, self.lost_after, self.absences.since(v.worker))
             )
-            for v in found
+            for v in await read_workers.view(connection, found, self.visibility)
         }
         return ViewRows(rows, len(rows))
 

@@ -25,7 +25,7 @@ async def read_task(ctx: OperationContext, task_id: TaskId) -> Task:
 async def shown_task(ctx: OperationContext, task_id: TaskId) -> dict[str, Any]:
     """Return the task as `TaskItem`, with its position. Raises `TaskNotFound`."""
     async with ctx.engine.store.read() as connection:
-        seen = await read_tasks.see_one(connection, task_id)
+        [seen] = await read_tasks.see(connection, [await read_tasks.get(connection, task_id)])
         data = seen_data(seen)
         if seen.task.unmet is not None:
             data["depends_on"], data["depends_on_total"] = await named(connection, seen.task.seq)

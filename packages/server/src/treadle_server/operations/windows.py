@@ -14,9 +14,7 @@ from treadle_server.store.read.windows import freeze
 
 def seen_window(wanted: Window, visibility: Visibility | None) -> Window:
     """Return the window, of what who reads the rooms of `visibility` sees."""
-    return (
-        wanted if visibility is None else wanted.model_copy(update={"filter": filters.seen(wanted.filter, visibility)})
-    )
+    return wanted.model_copy(update={"filter": filters.seen(wanted.filter, visibility)})
 
 
 async def frozen(ctx: OperationContext, principal: Principal, wanted: Freeze) -> dict[str, Any]:

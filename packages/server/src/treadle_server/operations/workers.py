@@ -46,7 +46,8 @@ async def register_worker(
 async def shown_worker(ctx: OperationContext, principal: Principal, worker_id: WorkerId) -> dict[str, Any]:
     """Return the worker as `WorkerItem`, with what the asker sees of its work. Raises `WorkerNotFound`."""
     async with ctx.engine.store.read() as connection:
-        view = await read_workers.see_one(connection, worker_id, visibility_of(principal))
+        found = await read_workers.get(connection, worker_id)
+        [view] = await read_workers.view(connection, [found], visibility_of(principal))
     return worker_data(view, ctx.now(), ctx.settings.worker_timeout_seconds, ctx.absences.since(view.worker))
 
 

@@ -78,7 +78,7 @@ async def page(
     *,
     room: str | None = None,
     visibility: Visibility | None = None,
-    limit: int = 500,
+    limit: int,
     offset: int = 0,
 ) -> tuple[list[Job], int]:
     """Return jobs seen from `room` (None: all) by who reads what `visibility` says, newest first, and their number."""
@@ -180,14 +180,6 @@ async def _oldest_pending(connection: AsyncConnection, nums: Sequence[int]) -> d
         if due_at is not None:
             found[num][pool] = min(due_at, found[num].get(pool, due_at))
     return found
-
-
-async def every_view(
-    connection: AsyncConnection, *, room: str | None = None, visibility: Visibility | None = None
-) -> list[JobView]:
-    """Return every job that `page` has as it is shown, newest first; at most 10,000."""
-    found, _ = await page(connection, room=room, visibility=visibility, limit=10_000)
-    return await view(connection, found, visibility)
 
 
 async def possible_orphans(connection: AsyncConnection) -> list[int]:

@@ -88,11 +88,6 @@ async def see(connection: AsyncConnection, found: Sequence[Task]) -> list[Seen]:
     return [Seen(task, places.get(task.seq), blockers.get(task.seq)) for task in found]
 
 
-async def see_one(connection: AsyncConnection, task_id: TaskId) -> Seen:
-    """Return the task with its place in the queue and what holds it back. Raises `TaskNotFound`."""
-    return (await see(connection, [await get(connection, task_id)]))[0]
-
-
 async def page(
     connection: AsyncConnection, wanted: TaskFilter, *, limit: int, offset: int = 0, cursor: str | None = None
 ) -> TaskPage:

@@ -9,7 +9,6 @@ begins far behind a list's head is read from its end if that is nearer, and in l
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, select
@@ -252,20 +251,10 @@ class _Reader:
         return [by_seq[seq] for seq in seqs if seq in by_seq], self._offset
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenView:
-    """A task as it was at that moment."""
-
-    id: str
-    version: int
-    status: str
-    job_name: str
-
-
 async def freeze(
     connection: AsyncConnection, wanted: TaskFilter, *, order: str, limit: int
-) -> tuple[list[FrozenView], bool]:
-    """Return up to `limit` matching tasks in the order, and whether there are more.
+) -> tuple[Sequence[Any], bool]:
+    """Return up to `limit` matching tasks in the order, rows of what `FrozenTask` has, and whether there are more.
 
     One statement reads them, so that all are of one moment: none is missed or doubled because it moves meanwhile.
     """
@@ -273,5 +262,5 @@ async def freeze(
     columns = (tasks.c.id, tasks.c.version, tasks.c.status, tasks.c.job_name)
     by = whole_order(order)
     statement = select(*columns).where(*where.first(limit + 1, by)).order_by(*by).limit(limit + 1)
-    found = [FrozenView(*row) for row in await connection.execute(statement)]
+    found = (await connection.execute(statement)).all()
     return found[:limit], len(found) > limit

@@ -7,7 +7,6 @@ from datetime import datetime
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.frames import MOST_SHOWN
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import JobName
 from treadle.wire.status import LEASED
@@ -44,8 +43,6 @@ class WorkerView:
 
     worker: Worker
     jobs: list[str] = field(default_factory=list)
-    rooms: set[str] = field(default_factory=set)
-    """The rooms of the jobs that it serves."""
     running: list[HeldView] = field(default_factory=list)
     """What it holds, the `MOST_RUNNING` that came first."""
     running_count: int = 0
@@ -71,7 +68,7 @@ async def page(
     room: str | None = None,
     visibility: Visibility | None = None,
     own: OwnWorkers | None = None,
-    limit: int = 500,
+    limit: int,
     offset: int = 0,
 ) -> tuple[list[Worker], int]:
     """Return the workers that serve a job seen from `room` (None: all), newest first, and how many there are.
@@ -110,7 +107,6 @@ async def view(
             continue
         views[worker_id].worker.jobs.add(num)
         views[worker_id].jobs.append(str(JobName(room, category, name)))
-        views[worker_id].rooms.add(room)
     running = (
         select(
             tasks.c.worker_id,
@@ -134,23 +130,6 @@ async def view(
     for worker_id, weight in await connection.execute(stopping.group_by(holds.c.worker_id)):
         views[worker_id].used += int(weight)
     return [views[worker.id] for worker in found]
-
-
-async def every_view(
-    connection: AsyncConnection,
-    *,
-    room: str | None = None,
-    visibility: Visibility | None = None,
-    own: OwnWorkers | None = None,
-) -> list[WorkerView]:
-    """Return every worker that `page` has as it is shown, newest first; at most `MOST_SHOWN`."""
-    found, _ = await page(connection, room=room, visibility=visibility, own=own, limit=MOST_SHOWN)
-    return await view(connection, found, visibility)
-
-
-async def see_one(connection: AsyncConnection, worker_id: WorkerId, visibility: Visibility | None = None) -> WorkerView:
-    """Return the worker with its jobs and runs, named as far as `visibility` sees them. Raises `WorkerNotFound`."""
-    return (await view(connection, [await get(connection, worker_id)], visibility))[0]
 
 
 async def is_seen(
