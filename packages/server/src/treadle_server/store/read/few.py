@@ -56,9 +56,9 @@ async def few(
     return is_found_by(tasks.c.seq, union_all(*(select(tasks.c.seq).where(*part) for part in parts)))
 
 
-async def is_rare(connection: AsyncConnection, keys: Sequence[int]) -> bool:
-    """Return whether no more than `RARE` tasks have one of the keys."""
-    return await are_rare(connection, select(task_tags.c.task_seq).where(task_tags.c.key.in_(keys)))
+def tagged(keys: Sequence[int]) -> Select[Any]:
+    """Return the numbers of the tasks that have one of the tags with these keys."""
+    return select(task_tags.c.task_seq).where(task_tags.c.key.in_(keys))
 
 
 async def are_rare(connection: AsyncConnection, those: Select[Any]) -> bool:
@@ -66,11 +66,8 @@ async def are_rare(connection: AsyncConnection, those: Select[Any]) -> bool:
     return await count(connection, those.limit(RARE + 1)) <= RARE
 
 
-def has_one_of(keys: Sequence[int], *, rare: bool) -> ColumnElement[bool]:
-    """Return the condition that a task has one of the tags with these keys; `rare` is what `is_rare` said."""
-    having = select(task_tags.c.task_seq).where(task_tags.c.key.in_(keys))
-    if not rare:
-        # A subquery for a value is never made a join, as EXISTS is.
-        found = having.where(task_tags.c.task_seq == tasks.c.seq).limit(1).correlate(tasks).scalar_subquery()
-        return found.is_not(None)
-    return is_found_by(tasks.c.seq, having)
+def has_one_of(keys: Sequence[int]) -> ColumnElement[bool]:
+    """Return the condition that a task has one of the tags with these keys, looked up for each task."""
+    # A subquery for a value is never made a join, as EXISTS is.
+    of_it = tagged(keys).where(task_tags.c.task_seq == tasks.c.seq).limit(1)
+    return of_it.correlate(tasks).scalar_subquery().is_not(None)

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Interval,
+    Select,
     String,
     and_,
     cast,
@@ -204,25 +205,22 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter, *, names_f
 async def _narrow(connection: AsyncConnection, wanted: TaskFilter) -> Where:
     """Return the conditions of which each may name few tasks by their numbers; the first that does is read along."""
     found = Where()
-    for tag in wanted.tag or ():
-        keys = keys_wanted(tag)
+
+    async def add(those: Select[Any], asked_of_each: ColumnElement[bool]) -> None:
         # By one rare tag all is read; whether what was read has the others is looked up.
-        is_rare = not found.is_narrow and await few.is_rare(connection, keys)
-        found.append(few.has_one_of(keys, rare=is_rare))
+        is_rare = not found.is_narrow and await few.are_rare(connection, those)
+        found.append(is_found_by(tasks.c.seq, those) if is_rare else asked_of_each)
         found.is_narrow = found.is_narrow or is_rare
+
+    for keys in map(keys_wanted, wanted.tag or ()):
+        await add(few.tagged(keys), few.has_one_of(keys))
     if wanted.failure is not None:
         found += _of_group(wanted.failure)
         found.is_narrow = True
-    ranges = []
-    if wanted.flow is not None:
-        ranges.append(_begins(tasks.c.flow_id, wanted.flow))
-    if wanted.id is not None:
-        ranges.append(_begins(tasks.c.id, wanted.id))
-    for one in ranges:
-        those = select(tasks.c.seq).where(one)
-        is_rare = not found.is_narrow and await few.are_rare(connection, those)
-        found.append(is_found_by(tasks.c.seq, those) if is_rare else one)
-        found.is_narrow = found.is_narrow or is_rare
+    for column, beginning in ((tasks.c.flow_id, wanted.flow), (tasks.c.id, wanted.id)):
+        if beginning is not None:
+            begins = _begins(column, beginning)
+            await add(select(tasks.c.seq).where(begins), begins)
     return found
 
 
@@ -315,7 +313,7 @@ async def _unlike(connection: AsyncConnection, wanted: TaskFilter) -> list[Colum
             values = await worker_ids(connection, unwanted) if name == "not_worker" else unwanted
             found.append(or_(tasks.c[column].is_(None), tasks.c[column].not_in(values)))
     found += [~func.coalesce(_has_error(error), False) for error in wanted.not_error or ()]
-    found += [~few.has_one_of(keys_wanted(tag), rare=False) for tag in wanted.not_tag or ()]
+    found += [~few.has_one_of(keys_wanted(tag)) for tag in wanted.not_tag or ()]
     return found
 
 
