@@ -101,7 +101,9 @@ class Live:
             if session.listener is not None:
                 self.events.remove(session.listener)
             self.results.drop(session, session.awaited)
-            self._leave(session)
+            self.close_slot(session)
+            if session.worker_id is not None:
+                self._wait_for_return(session.worker_id)
 
     def unsubscribe(self, session: Connection, sub: str) -> None:
         """End the subscription of this name; nothing happens when there is none."""
@@ -178,11 +180,6 @@ class Live:
             if self._workers.get(session.slot.worker_id) is session:
                 del self._workers[session.slot.worker_id]
             session.slot = None
-
-    def _leave(self, session: Connection) -> None:
-        self.close_slot(session)
-        if session.worker_id is not None:
-            self._wait_for_return(session.worker_id)
 
     def _drop_lost(self, session: Connection) -> None:
         """End the session of a worker that was not heard of, or has gone to another server.

@@ -126,12 +126,6 @@ async def accept(live: Live, socket: WebSocket) -> tuple[Session, list[Any]] | N
     return None
 
 
-async def turn_away(socket: WebSocket) -> None:
-    """Refuse whoever comes while the server goes: he is to try again, here or elsewhere."""
-    await socket.accept()
-    await _refuse(socket, LATER, "this server is going away")
-
-
 async def _refuse(socket: WebSocket, code: int, reason: str) -> None:
     """Close a socket before its session began; whoever is gone meanwhile needs no reason."""
     with contextlib.suppress(RuntimeError, WebSocketDisconnect):
@@ -139,6 +133,8 @@ async def _refuse(socket: WebSocket, code: int, reason: str) -> None:
 
 
 async def _greet(live: Live, socket: WebSocket) -> tuple[Session, list[Any]]:
+    if live.is_closing:
+        raise StoreUnavailable("this server is going away")
     text = await _receive(socket)
     if len(text) > MOST_HELLO:
         raise BadFrame(f"the frame of the hello has {MOST_HELLO} bytes at most")
