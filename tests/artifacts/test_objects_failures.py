@@ -27,7 +27,7 @@ async def pieces() -> AsyncIterator[bytes]:
 
 async def fails(objects: Objects) -> None:
     """Ask for several objects, each in several ways."""
-    objects.set_site("site")
+    objects.site = "site"
     for location in (objects.staging("019aa5c0-0000-7000-8000-000000000001"), objects.fresh("a"), objects.fresh("a")):
         with pytest.raises(StoreUnavailable):
             await objects.put(location, pieces())
@@ -97,7 +97,7 @@ async def refusing(code: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     listener = await asyncio.start_server(partial(refuse, code), "127.0.0.1", 0)
     name_bucket(monkeypatch, f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
     objects = Objects("s3://things/some/prefix", None)
-    objects.set_site("site")
+    objects.site = "site"
     yield objects
     await objects.close()
     listener.close()
@@ -159,7 +159,7 @@ async def test_a_disk_that_is_found_full_when_a_file_is_brought_to_it_is_a_failu
 ) -> None:
     """Of network and thin disks that is when they say so; it was the server's own failure, and not tried again."""
     objects = Objects(tmp_path.as_uri(), tmp_path)
-    objects.set_site("site")
+    objects.site = "site"
 
     def is_full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -18,4 +18,4 @@ class Artifacts:
     async def prepare(self, store: SqlStore) -> None:
         """Read the database's key. Raises `StoreUnavailable`."""
         self.signer = Signer(await key_of(store))
-        self.objects.set_site(self.signer.site)
+        self.objects.site = self.signer.site

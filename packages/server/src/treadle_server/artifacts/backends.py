@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from obstore.exceptions import BaseError
-from obstore.store import LocalStore, MemoryStore, S3Store, from_url
+from obstore.store import LocalStore, MemoryStore, from_url
 
 from treadle_server.errors import SettingUnusable
 from treadle_server.private import make_directory
@@ -42,11 +42,6 @@ def open_store(url: str, directory: Path | None) -> "ObjectStore":
         return from_url(url, client_options={**TIMEOUTS, "allow_http": allows_http}, retry_config=PATIENCE)
     except (BaseError, ValueError) as error:
         raise SettingUnusable(f"TREADLE_ARTIFACTS: {url} can't be used: {_first_line(error)}") from None
-
-
-def presigns(store: "ObjectStore") -> bool:
-    """Return whether clients put and get objects at the store itself, by URLs that it understands."""
-    return isinstance(store, S3Store)
 
 
 def _first_line(error: Exception) -> str:

@@ -23,7 +23,7 @@ from obstore import open_writer, sign
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, MemoryStore, S3Store
 
-from treadle_server.artifacts.backends import open_store, presigns
+from treadle_server.artifacts.backends import open_store
 from treadle_server.artifacts.coming import ComingPieces
 from treadle_server.errors import StoreUnavailable
 
@@ -76,26 +76,23 @@ class Objects:
 
     def __init__(self, url: str, directory: Path | None) -> None:
         self._store = open_store(url, directory)
-        self.presigns = presigns(self._store)
-        """Whether clients speak to the store itself, by signed URLs."""
+        self.presigns = isinstance(self._store, S3Store)
+        """Whether clients put and get objects at the store itself, by signed URLs."""
         self._part = CHUNK if isinstance(self._store, LocalStore | MemoryStore) else PART
-        self._site = ""
+        self.site = ""
+        """The prefix under which this database's objects stand."""
         self._room = asyncio.Semaphore(MOST_HELD // (4 * self._part))
         self._coming: dict[ComingPieces, asyncio.Future[None]] = {}
         """The uploads that are under way, with what is done when they are over."""
         self._writers = ThreadPoolExecutor(MOST_WRITES, thread_name_prefix="treadle-artifacts")
 
-    def set_site(self, site: str) -> None:
-        """Take the prefix under which this database's objects stand."""
-        self._site = site
-
     def staging(self, artifact_id: str) -> str:
         """Return where clients put an upload to the store itself; nothing is served from there."""
-        return f"{self._site}/staging/{artifact_id}"
+        return f"{self.site}/staging/{artifact_id}"
 
     def fresh(self, artifact_id: str) -> str:
         """Return a location that no other upload has, and no client has a URL for."""
-        return f"{self._site}/{artifact_id}-{token_hex(8)}"
+        return f"{self.site}/{artifact_id}-{token_hex(8)}"
 
     async def close(self) -> None:
         """End the uploads that are under way, and their threads."""
@@ -207,7 +204,7 @@ class Objects:
         """
         try:
             with _failures_explained():
-                async for found in _each(self._store.list(self._site, chunk_size=500)):
+                async for found in _each(self._store.list(self.site, chunk_size=500)):
                     if old := [meta["path"] for meta in found if meta["last_modified"] < instant]:
                         yield old
         except StoreUnavailable as error:
@@ -226,7 +223,7 @@ class Objects:
         if not isinstance(self._store, LocalStore) or self._store.prefix is None:
             return 0
         with _failures_explained():
-            return await asyncio.to_thread(_remove_unfinished, self._store.prefix / self._site, instant)
+            return await asyncio.to_thread(_remove_unfinished, self._store.prefix / self.site, instant)
 
     async def url(self, method: Literal["PUT", "GET", "HEAD"], location: str, seconds: float) -> str:
         """Return a URL at which the store itself takes or gives the object for so long. Raises `StoreUnavailable`."""
