@@ -11,10 +11,10 @@ from tests.timeless import in_no_time
 from treadle.wire.status import Status
 from treadle_server.engine.commands import Beat
 from treadle_server.errors import StoreUnavailable
-from treadle_server.services import run_services
 from treadle_server.services.base import Health, Service, supervise
 from treadle_server.services.poller import Poller
 from treadle_server.services.promoter import Promoter
+from treadle_server.services.run import run_services
 from treadle_server.services.sweeper import Sweeper
 
 pytestmark = pytest.mark.anyio
@@ -244,7 +244,7 @@ def test_a_service_that_fails_is_tried_again_later_and_later_and_its_health_tell
 
     in_no_time(run())
 
-    assert health.is_well
+    assert health.state == "ok"
     assert health.last_good_at == clock.now()
     waits = [after - before for before, after in pairwise(service.turned_at)]
     assert len(waits) == 5
@@ -263,8 +263,7 @@ def test_a_failing_service_is_not_well_and_not_tried_before_its_time(clock: Fake
 
     in_no_time(run())
 
-    assert not health.is_well
-    assert (health.failures, health.error) == (1, "the database is gone")
+    assert (health.failures, health.state) == (1, "the database is gone")
     assert len(service.turned_at) == 1
 
 

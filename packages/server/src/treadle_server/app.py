@@ -34,13 +34,13 @@ from treadle_server.operations.catalog import Catalog
 from treadle_server.operations.context import OperationContext
 from treadle_server.operations.waits import Waits
 from treadle_server.private import make_directory
-from treadle_server.services import run_services
 from treadle_server.services.leader import Leader
 from treadle_server.services.metrics import Metrics
 from treadle_server.services.rates import Rates
 from treadle_server.services.recent import Recent
 from treadle_server.services.relay.relay import Relay
 from treadle_server.services.retention import Retention
+from treadle_server.services.run import run_services
 from treadle_server.services.traces import tell_waits
 from treadle_server.settings import DATA_DIR, Settings
 from treadle_server.store.read import failures as read_failures

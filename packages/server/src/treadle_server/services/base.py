@@ -59,16 +59,11 @@ class Health:
     """Whether it waits for this server to lead."""
 
     @property
-    def is_well(self) -> bool:
-        """Return whether its last turn was good, or another server does its work."""
-        return self.is_standby or (self.failures == 0 and self.last_good_at is not None)
-
-    @property
     def state(self) -> str:
         """Return how it does, in a word or its last error."""
         if self.is_standby:
             return "standby"
-        return "ok" if self.is_well else self.error or "starting"
+        return "ok" if not self.failures and self.last_good_at is not None else self.error or "starting"
 
 
 class Service(ABC):
