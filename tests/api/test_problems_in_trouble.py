@@ -87,7 +87,7 @@ async def test_a_defect_is_a_500_problem_and_is_logged(
     async def broken(*_: object) -> None:
         raise RuntimeError("a secret detail")
 
-    monkeypatch.setattr(meta, "shown_stats", broken)
+    monkeypatch.setattr(meta.read_stats, "totals", broken)
 
     answer = await lab.client.get("/v1/stats")
 

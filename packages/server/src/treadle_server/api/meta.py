@@ -1,7 +1,7 @@
 """What the server says of itself: totals, health, and its problem types."""
 
 import asyncio
-from typing import Any
+from dataclasses import asdict
 
 from sqlalchemy import select
 from starlette.responses import Response
@@ -13,7 +13,6 @@ from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.api.problems import page
 from treadle_server.clock import SystemClock
-from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import NoSuchRoute, StoreUnavailable, ValidationFailed
 from treadle_server.operations.context import OperationContext
 from treadle_server.services.base import WELL
@@ -25,24 +24,16 @@ PATIENCE = 5.0
 
 async def stats(call: Call) -> Response:
     """Give totals over all jobs and workers."""
-    return answer(await shown_stats(call.ctx, call.visibility))
-
-
-async def shown_stats(ctx: OperationContext, visibility: Visibility | None) -> dict[str, Any]:
-    """Return the totals of what who reads the rooms of `visibility` sees as `Stats`."""
+    ctx = call.ctx
     async with ctx.engine.store.read() as connection:
-        totals = await read_stats.totals(connection, visibility)
-    return {
-        "counts": totals.counts,
-        "jobs": totals.jobs,
-        "workers": totals.workers,
-        "slots": totals.slots,
-        "used": totals.used,
+        totals = await read_stats.totals(connection, call.visibility)
+    about = {
         "server_time": ctx.now(),
         "version": __version__,
         "database": ctx.engine.store.dialect,
         "started_at": ctx.started_at,
     }
+    return answer(asdict(totals) | about)
 
 
 async def recent_events(call: Call) -> Response:

@@ -51,5 +51,4 @@ async def revoke(call: Call) -> Response:
 
 async def whoami(call: Call) -> Response:
     """Say who the token belongs to."""
-    who = call.principal
-    return answer(whoami_data(who))
+    return answer(whoami_data(call.principal))

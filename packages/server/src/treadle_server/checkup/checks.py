@@ -40,4 +40,4 @@ def _database(settings: Settings) -> Seen:
         return [Finding("database", "fail", error.detail, "set TREADLE_DATABASE_URL")]
     if url.get_backend_name() == "sqlite":
         return database.of_sqlite(url, settings.data_dir)
-    return database.of_postgres(url)
+    return [Check("database", partial(database.of_postgres, url))]

@@ -102,12 +102,8 @@ def _in_sqlite(path: Path, name: str, look: Examine) -> Seen:
         return [Finding(name, "fail", error.detail)]
 
 
-def of_postgres(url: URL) -> Seen:
-    """Return what there is to look at in PostgreSQL: all of it follows from its being reached."""
-    return [Check("database", partial(_reach, url))]
-
-
-async def _reach(url: URL) -> Seen:
+async def of_postgres(url: URL) -> Seen:
+    """Reach PostgreSQL, and return what there is to look at in it."""
     name = shown(url)
     try:
         told = await _in_postgres(url, _size)

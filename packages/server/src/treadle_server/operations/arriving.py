@@ -45,7 +45,6 @@ class Body:
 
     def __exit__(self, *_: object) -> None:
         self._arriving.note(self._size, 0, growing=0)
-        self._size = 0
 
     def grow(self, size: int) -> None:
         """Take note that it has so many bytes by now. Raises `TooManyRequests` when all together have too many."""

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from treadle.wire.bulk import BulkAction
 from treadle.wire.flows import FLOW_VERBS
 from treadle.wire.ids import is_uuid
@@ -42,13 +40,6 @@ def flow_data(view: FlowView) -> dict[str, Any]:
     }
 
 
-async def _find(connection: AsyncConnection, principal: Principal, flow_id: str) -> FlowView:
-    view = await read_flows.find(connection, flow_id)
-    if not sees_flow(principal, view.flow):
-        raise unseen(flow_id)
-    return view
-
-
 def unseen(flow_id: str) -> FlowNotFound:
     """Return what is said of a flow that the asker may not see: as if it were not there."""
     return FlowNotFound(f"there is no flow {flow_id}")
@@ -60,7 +51,9 @@ async def shown_flow(ctx: OperationContext, principal: Principal, flow_id: str) 
     Raises `FlowNotFound`, also when the asker does not see it.
     """
     async with ctx.engine.store.read() as connection:
-        view = await _find(connection, principal, flow_id)
+        view = await read_flows.find(connection, flow_id)
+        if not sees_flow(principal, view.flow):
+            raise unseen(flow_id)
         shown = await read_flows.shown(connection, flow_id)
     names = (
         *("id", "job_name", "status", "reason", "error", "on_dependency_failure"),

@@ -26,7 +26,7 @@ MOST_TOLD = 200
 
 
 class Post:
-    """Sends requests; a context manager."""
+    """Sends requests."""
 
     def __init__(self, *, timeout: float, allowed: Sequence[Network] = ()) -> None:
         self._timeout = timeout
