@@ -24,7 +24,10 @@ class Upload:
         """
         gathered = bytearray()
         async for part in self._stream:
-            self._take(part)
+            self._digest.update(part)
+            self._size += len(part)
+            if self._size > self._artifact.size:
+                raise ValidationFailed(f"the body is longer than the {self._artifact.size} bytes that were announced")
             gathered += part
             if len(gathered) >= CHUNK:
                 yield bytes(gathered)
@@ -40,12 +43,6 @@ class Upload:
     def sha256(self) -> bytes:
         """Return the digest of what came so far."""
         return self._digest.digest()
-
-    def _take(self, part: bytes) -> None:
-        self._digest.update(part)
-        self._size += len(part)
-        if self._size > self._artifact.size:
-            raise ValidationFailed(f"the body is longer than the {self._artifact.size} bytes that were announced")
 
 
 def check_digest(artifact: Artifact, found: bytes) -> None:

@@ -61,33 +61,18 @@ def check_empty(connection: Connection, name: str) -> None:
             )
 
 
-class RowBuffer:
-    """Rows that are gathered until there are enough."""
-
-    def __init__(self) -> None:
-        self._rows: list[Row] = []
-        self._characters = 0
-
-    def add(self, row: Row) -> bool:
-        """Add a row, and return whether there are enough."""
-        self._rows.append(row)
-        self._characters += sum(len(value) for value in row if type(value) is str)
-        return len(self._rows) >= MOST_ROWS or self._characters >= MOST_CHARACTERS
-
-    def take(self) -> list[Row]:
-        """Return the rows, and begin anew."""
-        rows, self._rows, self._characters = self._rows, [], 0
-        return rows
-
-
 async def batched(rows: AsyncIterator[Row]) -> AsyncIterator[list[Row]]:
     """Give rows in batches that fit into memory."""
-    batch = RowBuffer()
+    batch: list[Row] = []
+    characters = 0
     async for row in rows:
-        if batch.add(row):
-            yield batch.take()
-    if last := batch.take():
-        yield last
+        batch.append(row)
+        characters += sum(len(value) for value in row if type(value) is str)
+        if len(batch) >= MOST_ROWS or characters >= MOST_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
 
 
 async def asynchronous(rows: Iterator[Row]) -> AsyncIterator[Row]:

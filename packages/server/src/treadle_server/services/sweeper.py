@@ -47,6 +47,7 @@ class Sweeper(EngineService):
     def __init__(self, engine: Engine, *, interval: float, worker_timeout: float) -> None:
         super().__init__(engine)
         self._interval = interval
+        self._grace = min(GRACE, interval)
         self._worker_timeout = worker_timeout
         self._last: tuple[float, float] | None = None
         self._stamped_at: datetime | None = None
@@ -96,12 +97,10 @@ class Sweeper(EngineService):
 
     async def _sweep(self, began: tuple[float, float]) -> None:
         run = self._engine.run
-        taken = MOST
-        while taken >= MOST:
-            taken = await run(MissDeadlines())
-        taken = MOST
-        while taken >= MOST:
-            taken = await run(ExpireLeases(self._stamped_at, self._until(began), self._grace))
+        while await run(MissDeadlines()) >= MOST:
+            pass
+        while await run(ExpireLeases(self._stamped_at, self._until(began), self._grace)) >= MOST:
+            pass
         await run(ReleaseHolds(self._until(began)))
         for worker_id in await run(SweepWorkers(self._worker_timeout, self._until(began))):
             with bound(worker=worker_id):
@@ -126,10 +125,6 @@ class Sweeper(EngineService):
         monotonic, shown = began
         passed = self._engine.clock.monotonic() - monotonic
         return datetime.fromtimestamp(shown + passed + JUMP, UTC)
-
-    @property
-    def _grace(self) -> float:
-        return min(GRACE, self._interval)
 
     async def _pause(self) -> float:
         """Return how long nothing is to be swept: a timeout that comes before the next turn is met on its moment."""
