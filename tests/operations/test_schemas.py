@@ -15,14 +15,20 @@ pytestmark = pytest.mark.anyio
 
 def test_compiled_schemas_are_kept_as_far_as_they_are_not_too_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of 64 KB takes 2 MB when it is compiled: two thousand of them were kept."""
-    schema = json.dumps({"allOf": [{"minimum": number} for number in range(100)]})
-    monkeypatch.setattr(schemas, "MOST_COMPILED", 3 * len(schema))
-    validators = Validators()
+    texts = [json.dumps({"allOf": [{"minimum": low}] * 100}) for low in range(5)]
+    monkeypatch.setattr(schemas, "MOST_COMPILED", 3 * len(texts[0]))
+    validators, compiled = Validators(), list[object]()
 
-    for number in range(5):
-        validators.add(number, 1, schema)
+    def compile_schema(schema: dict[str, object]) -> object:
+        compiled.append(schema)
+        return schemas.compiled(schema)
 
-    assert [number for number in range(5) if validators.known(number, 1) is not None] == [2, 3, 4]
+    monkeypatch.setattr(schemas, "compile_schema", compile_schema)
+
+    for text in [*texts, *texts[2:], texts[0]]:
+        validators.is_checked(text, {}, 2)
+
+    assert compiled == [json.loads(text) for text in [*texts, texts[0]]]
 
 
 async def test_jobs_with_large_schemas_are_remembered_as_far_as_they_are_not_too_much_together(

@@ -1,8 +1,6 @@
 """The jobs in memory, so that a submit needs no read: kept current by the hub, and checked again by the writer."""
 
 import copy
-import itertools
-from collections import OrderedDict
 from collections.abc import Iterable
 
 from sqlalchemy import select
@@ -12,10 +10,11 @@ from treadle_server.domain.check_cost import check_cost
 from treadle_server.domain.encryption import check_payload
 from treadle_server.domain.jobs import MOST_TEXT, Job
 from treadle_server.domain.lately_used import LatelyUsed
+from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import ValidationFailed, no_job
 from treadle_server.operations.checker_process import CheckerProcess
-from treadle_server.operations.schemas import Validators, compile_schema, is_checked, schema_without
+from treadle_server.operations.schemas import Validators, compile_schema, schema_without
 from treadle_server.store.read import jobs
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import job_schemas
@@ -23,19 +22,14 @@ from treadle_server.store.tables import job_schemas
 MOST_JOBS = 10_000
 """Jobs in memory."""
 
-MOST_PARTIALS = 2000
-"""Sets of arguments that come from other tasks, of which it is known as what their schemas are kept."""
-
 
 class Catalog:
-    """Jobs by name, and their compiled schemas."""
+    """Jobs by name, and what checks payloads by their schemas."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
         self._jobs: LatelyUsed[str, Job] = LatelyUsed(MOST_JOBS, MOST_TEXT)
         self._validators = Validators()
-        self._partials: OrderedDict[tuple[int, int, frozenset[str]], int] = OrderedDict()
-        self._numbers = itertools.count(1)
         self.checker = CheckerProcess()
 
     def on_commit(self, batch: Batch) -> None:
@@ -90,12 +84,7 @@ class Catalog:
         `InvalidPayload`.
         """
         check_payload(payload, job.full_name, encrypted=job.encrypted)
-        if job.encrypted:
-            return True
-        known = self._validators.known(job.num, job.schema_version)
-        if known is None:
-            known = self._validators.add(job.num, job.schema_version, job.schema)
-        return is_checked(known, payload, size)
+        return job.encrypted or self._validators.is_checked(job.schema, payload, size)
 
     def leaving_out(self, job: Job, arguments: frozenset[str]) -> Job:
         """Return the job as payloads are checked that lack these arguments.
@@ -106,39 +95,29 @@ class Catalog:
             return job
         left = copy.copy(job)
         left.schema = schema_without(job.schema, arguments)
-        left.schema_version = self._partial(job.num, job.schema_version, arguments)
         return left
 
-    def _partial(self, job_num: int, version: int, arguments: frozenset[str]) -> int:
-        """Return the number, which no version has, under which a schema without some arguments is kept."""
-        key = (job_num, version, arguments)
-        number = self._partials.pop(key, None) or -next(self._numbers)
-        self._partials[key] = number
-        if len(self._partials) > MOST_PARTIALS:
-            self._partials.popitem(last=False)
-        return number
-
-    async def check_edit(
-        self, job_num: int, version: int, payload: dict[str, object], text: str, arguments: frozenset[str]
-    ) -> None:
+    async def check_edit(self, task: Task, payload: dict[str, object], text: str, arguments: frozenset[str]) -> None:
         """Check a payload against the version of the schema that its task keeps; it lacks these `arguments`.
 
         Raises `InvalidPayload`, `TooManyRequests`, or `ValidationFailed` for one of them that stands in it.
         """
         if twice := sorted(arguments & payload.keys()):
             raise ValidationFailed(f"payload.{twice[0]}: comes from a task that it waits for, by arguments_from")
-        kept_as = self._partial(job_num, version, arguments) if arguments else version
-        known = self._validators.known(job_num, kept_as)
-        if known is not None and is_checked(known, payload, len(text)):
-            return
-        statement = select(job_schemas.c.schema)
-        wanted = statement.where(job_schemas.c.job_num == job_num, job_schemas.c.version == version)
+        schema = schema_without(await self._schema_of(task), arguments)
+        if not self._validators.is_checked(schema, payload, len(text)):
+            [refusal] = await self.checker.check(schema, [text])
+            if refusal is not None:
+                raise refusal
+
+    async def _schema_of(self, task: Task) -> str:
+        job = self._jobs.get(task.job_name)
+        if job is not None and (job.num, job.schema_version) == (task.job_num, task.schema_version):
+            return job.schema
+        statement = select(job_schemas.c.schema).where(job_schemas.c.job_num == task.job_num)
         async with self._store.read() as connection:
-            schema = schema_without((await connection.execute(wanted)).scalar_one(), arguments)
-        if known is None and is_checked(self._validators.add(job_num, kept_as, schema), payload, len(text)):
-            return
-        if (refusal := (await self.checker.check(schema, [text]))[0]) is not None:
-            raise refusal
+            found = await connection.execute(statement.where(job_schemas.c.version == task.schema_version))
+            return str(found.scalar_one())
 
     async def check_schema(self, schema: dict[str, object], text: str) -> None:
         """Check that a schema is one. Raises `ValidationFailed` or `TooManyRequests`."""

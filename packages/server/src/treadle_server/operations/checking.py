@@ -37,12 +37,12 @@ async def refusals(
     Raises `TooManyRequests` when too many checks wait.
     """
     refused: dict[int, TreadleError] = {}
-    heavy: dict[tuple[int, int], list[int]] = {}
+    heavy: dict[str, list[int]] = {}
     breath = monotonic() + BREATH_SECONDS
     for i, (job, payload, text) in enumerate(wanted):
         try:
             if not catalog.is_checked(job, payload, len(text)):
-                heavy.setdefault((job.num, job.schema_version), []).append(i)
+                heavy.setdefault(job.schema, []).append(i)
         except (InvalidPayload, ValidationFailed) as error:
             refused[i] = error
             if all_or_none:
@@ -50,8 +50,8 @@ async def refusals(
         if monotonic() > breath:
             await asyncio.sleep(0)
             breath = monotonic() + BREATH_SECONDS
-    for places in heavy.values():
-        outcomes = await catalog.checker.check(wanted[places[0]][0].schema, [wanted[i][2] for i in places])
+    for schema, places in heavy.items():
+        outcomes = await catalog.checker.check(schema, [wanted[i][2] for i in places])
         refused |= {i: one for i, one in zip(places, outcomes, strict=True) if one is not None}
         if refused and all_or_none:
             break

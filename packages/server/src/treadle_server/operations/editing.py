@@ -57,5 +57,5 @@ async def edit_command(
         check_payload(patch.payload, known.job_name, encrypted=known.is_encrypted)
         if not known.is_encrypted:
             given_later = frozenset(orjson.loads(known.arguments_from)) if known.arguments_from else frozenset()
-            await ctx.catalog.check_edit(known.job_num, known.schema_version, patch.payload, text, given_later)
+            await ctx.catalog.check_edit(known, patch.payload, text, given_later)
     return Edit(principal=principal, task_id=task_id, changes=changes, if_version=patch.if_version)

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from treadle_server.domain.check_cost import COSTLY, CheckCost, check_cost
+from treadle_server.domain.check_cost import CheckCost, check_cost
 from treadle_server.domain.lately_used import LatelyUsed
 from treadle_server.domain.payloads import compiled, errors_of
 from treadle_server.errors import ValidationFailed
@@ -28,9 +28,6 @@ MOST_LOOKS = 800_000
 MOST_EXPLAINED = 4_000
 """Looks among which errors are collected while others wait: each of them may find one, at 20 microseconds."""
 
-CompiledSchema = tuple[jsonschema_rs.Validator | None, CheckCost]
-"""A schema's validator, and its cost; one that is too costly is never compiled here."""
-
 
 def compile_schema(schema: dict[str, Any]) -> jsonschema_rs.Validator:
     """Return the schema's validator. Raises `ValidationFailed` when it is no valid JSON Schema."""
@@ -41,40 +38,36 @@ def compile_schema(schema: dict[str, Any]) -> jsonschema_rs.Validator:
 
 
 class Validators:
-    """The compiled schemas of jobs, by the job's number and its schema's version."""
+    """Checks payloads by schemas, which are compiled once and kept under their text."""
 
     def __init__(self) -> None:
-        self._kept: LatelyUsed[tuple[int, int], CompiledSchema] = LatelyUsed(MOST_VALIDATORS, MOST_COMPILED)
+        self._kept: LatelyUsed[str, tuple[jsonschema_rs.Validator | None, CheckCost]] = LatelyUsed(
+            MOST_VALIDATORS, MOST_COMPILED
+        )
 
-    def known(self, job_num: int, version: int) -> CompiledSchema | None:
-        """Return the schema's validator and cost; None when it has to be added first."""
-        return self._kept.get((job_num, version))
+    def is_checked(self, schema: str, payload: dict[str, Any], size: int) -> bool:
+        """Check a payload, whose text has `size` characters; return False when that must be done aside.
 
-    def add(self, job_num: int, version: int, schema: str) -> CompiledSchema:
-        """Compile the schema, JSON text, unless that may take long. Raises `ValidationFailed` when it is none."""
-        cost, validator = COSTLY, None
-        if len(schema) <= MOST_LOOKS:
-            document = orjson.loads(schema)
-            cost = check_cost(document, len(schema))
-            validator = compile_schema(document) if cost.is_cheap else None
-        known = validator, cost
-        self._kept.put((job_num, version), known, 0 if validator is None else len(schema))
+        Raises `InvalidPayload` with the path of what is wrong, or `ValidationFailed` for a schema that is none.
+        """
+        if len(schema) > MOST_LOOKS:
+            return False
+        validator, cost = self._kept.get(schema) or self._compile(schema)
+        if validator is None or cost.check * size > MOST_LOOKS:
+            return False
+        if validator.is_valid(payload):
+            return True
+        if cost.visits * size > MOST_EXPLAINED:
+            return False
+        raise refusal(errors_of(validator, payload))
+
+    def _compile(self, schema: str) -> tuple[jsonschema_rs.Validator | None, CheckCost]:
+        """Return a schema's validator, and its cost; one that is too costly is not compiled here."""
+        document = orjson.loads(schema)
+        cost = check_cost(document, len(schema))
+        known = compile_schema(document) if cost.is_cheap else None, cost
+        self._kept.put(schema, known, len(schema))
         return known
-
-
-def is_checked(known: CompiledSchema, payload: dict[str, Any], size: int) -> bool:
-    """Check a payload, whose text has `size` characters; return False when that must be done aside.
-
-    Raises `InvalidPayload` with the path of what is wrong.
-    """
-    validator, cost = known
-    if validator is None or cost.check * size > MOST_LOOKS:
-        return False
-    if validator.is_valid(payload):
-        return True
-    if cost.visits * size > MOST_EXPLAINED:
-        return False
-    raise refusal(errors_of(validator, payload))
 
 
 def schema_without(schema: str, arguments: frozenset[str]) -> str:
