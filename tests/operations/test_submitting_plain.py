@@ -7,15 +7,16 @@ from uuid import uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
-from treadle.wire.fields import MOST_OF_REQUEST
+from treadle.wire.fields import MOST_OF_REQUEST, Request
 from treadle.wire.tasks import TaskOfMany
 from treadle.wire.values import is_kept
 from treadle_server.domain.jobs import Job
+from treadle_server.errors import ValidationFailed
+from treadle_server.live.client_ops import Submit, SubmitEach
 from treadle_server.operations.submitting import build
-from treadle_server.operations.task_lists import plain_tasks
-from treadle_server.operations.values import text_of
+from treadle_server.operations.task_lists import TasksOutline, plain_tasks
+from treadle_server.operations.values import outline, text_of
 
 JOB = "@global:tasks:noop"
 NOOP = Job(1, "0", "@global", "tasks", "noop", "{}", 1, "{}", datetime.now(UTC))
@@ -82,8 +83,17 @@ def test_a_payload_may_be_as_deep_as_by_itself(levels: int) -> None:
     assert (plain is not None) == is_kept({"n": deep}) == (levels == 64)
 
 
-def test_the_models_tell_of_too_many_tasks_and_of_none() -> None:
-    assert plain_tasks([]) is None
-    assert plain_tasks([{"job": JOB}] * (MOST_OF_REQUEST + 1)) is None
-    with pytest.raises(ValidationError):
-        TaskOfMany.model_validate({"job": ""})
+OUTLINES: list[tuple[type[Request], dict[str, str]]] = [
+    (TasksOutline, {}),
+    (Submit, {"room": "lab"}),
+    (SubmitEach, {"room": "lab"}),
+]
+
+
+@pytest.mark.parametrize("count", [0, MOST_OF_REQUEST + 1])
+@pytest.mark.parametrize(("model", "more"), OUTLINES)
+def test_the_outlines_tell_of_too_many_tasks_and_of_none(
+    model: type[Request], more: dict[str, str], count: int
+) -> None:
+    with pytest.raises(ValidationFailed, match=r"^tasks: "):
+        outline(model, {**more, "tasks": [{"job": JOB}] * count}, "tasks")

@@ -1,6 +1,6 @@
 """What a client asks for on the session socket: submit, await, look, steer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -34,23 +34,9 @@ from treadle_server.operations.schedules import steer_schedule
 from treadle_server.operations.steering import steer_task
 from treadle_server.operations.steps import kept_steps, send_message
 from treadle_server.operations.submitting import submit_each
-from treadle_server.operations.task_lists import PlainTask, plain_tasks, tasks_of
+from treadle_server.operations.task_lists import plain_tasks, tasks_of
 from treadle_server.operations.windows import frozen
 from treadle_server.operations.workers import drain_worker
-
-
-class SubmitPlain(Request):
-    """Where tasks are put in, and what the answer is to tell."""
-
-    room: Room
-    wait: Flag = False
-    brief: Flag = False
-
-
-class Submit(SubmitPlain):
-    """Tasks to be put in, all or none."""
-
-    tasks: list[Any] = Field(min_length=1, max_length=MOST_OF_REQUEST)
 
 
 class SubmitEach(Request):
@@ -59,6 +45,12 @@ class SubmitEach(Request):
     room: Room
     tasks: list[Any] = Field(min_length=1, max_length=MOST_OF_REQUEST)
     wait: Flag = False
+
+
+class Submit(SubmitEach):
+    """Tasks to be put in, all or none."""
+
+    brief: Flag = False
 
 
 MOST_AT_ONCE = 500
@@ -131,13 +123,8 @@ class OfLimit(OfRoom):
 async def submit(session: Session, fields: dict[str, Any]) -> Reply:
     """Put tasks in, all or none; with `wait` their results are pushed, with `brief` the answer has receipts."""
     ctx = session.live.ctx
-    wanted: SubmitPlain
-    tasks: Sequence[TaskOfMany | PlainTask]
-    if (plain := plain_tasks(fields.get("tasks"))) is not None:
-        wanted, tasks = values.validate(SubmitPlain, {k: v for k, v in fields.items() if k != "tasks"}), plain
-    else:
-        wanted = outline = values.outline(Submit, fields, "tasks")
-        tasks = await tasks_of(outline.tasks)
+    wanted = values.outline(Submit, fields, "tasks")
+    tasks = await tasks_of(wanted.tasks)
     done = await submitting.submit(ctx, session.principal, wanted.room, [(task.job, task) for task in tasks])
     then = _awaited(session, done) if wanted.wait else None
     if wanted.brief:

@@ -22,8 +22,6 @@ def portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 async def each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """Return what the function makes of each of the items."""
-    if len(items) == 1:
-        return [function(items[0])]
     made: list[R] = []
     breath = monotonic() + BREATH_SECONDS
     for item in items:
