@@ -1,29 +1,44 @@
 """Request bodies, read within a bound."""
 
+from typing import Self
+
 from starlette.requests import Request
 
 from treadle_server.errors import PayloadTooLarge
-from treadle_server.operations.arriving import Body
+from treadle_server.operations.arriving import Arriving
 
 
-async def read(request: Request, limit: int, arriving: Body) -> bytes:
-    """Return the body, whose bytes `arriving` counts.
+class Body:
+    """One request's body, whose bytes count from the first one until the block ends, in which it is answered."""
 
-    Before all of it is read it raises `PayloadTooLarge` beyond `limit` bytes, and `TooManyRequests` when the bodies
-    under way are too large together.
-    """
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > limit:
-        raise _too_large(limit)
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limit:
+    def __init__(self, arriving: Arriving) -> None:
+        self._arriving = arriving
+        self._size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._arriving.note(self._size, 0, growing=0)
+
+    async def read(self, request: Request, limit: int) -> bytes:
+        """Return it.
+
+        Before all of it is read it raises `PayloadTooLarge` beyond `limit` bytes, and `TooManyRequests` when the bodies
+        under way are too large together.
+        """
+        declared = request.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared) > limit:
             raise _too_large(limit)
-        arriving.grow(size)
-        parts.append(part)
-    return b"".join(parts)
+        parts: list[bytes] = []
+        async for part in request.stream():
+            before, size = self._size, self._size + len(part)
+            if size > limit:
+                raise _too_large(limit)
+            self._size = size
+            self._arriving.note(before, size, growing=size)
+            parts.append(part)
+        return b"".join(parts)
 
 
 def _too_large(limit: int) -> PayloadTooLarge:

@@ -18,7 +18,7 @@ from treadle.wire.log_lines import bound
 from treadle_server.access.principal import Principal
 from treadle_server.access.tokens import address_of, bearer
 from treadle_server.access.trust import trust
-from treadle_server.api import body
+from treadle_server.api.body import Body
 from treadle_server.api.call import Call
 from treadle_server.api.connected import ClientGone
 from treadle_server.api.endpoint import Endpoint
@@ -28,7 +28,6 @@ from treadle_server.authorization.narrowing import narrowed
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import NoSuchRoute, TreadleError, ValidationFailed
 from treadle_server.operations import values
-from treadle_server.operations.arriving import Body
 from treadle_server.operations.context import OperationContext, task_id_of, worker_id_of
 from treadle_server.operations.parsing import LARGE, NotJson, parse
 from treadle_server.operations.values import run_number
@@ -127,8 +126,8 @@ async def _serve(endpoint: Endpoint, request: Request, ctx: OperationContext) ->
     _check_query(endpoint, request)
     if principal.scopes is not None:
         await _check_row(endpoint, request, ctx, principal)
-    with Body(ctx.arriving) as arriving:
-        given = await _body(endpoint, request, ctx, arriving)
+    with Body(ctx.arriving) as body:
+        given = await _given(endpoint, request, ctx, body)
         return await endpoint.handler(Call(request, ctx, principal, given, endpoint.per_page))
 
 
@@ -194,10 +193,10 @@ def _is_text(sent: bytes) -> bool:
     return True
 
 
-async def _body(endpoint: Endpoint, request: Request, ctx: OperationContext, arriving: Body) -> Any:
+async def _given(endpoint: Endpoint, request: Request, ctx: OperationContext, body: Body) -> Any:
     if endpoint.method in {"GET", "DELETE"} or endpoint.streams:
         return None
-    raw = await body.read(request, ctx.settings.max_body_bytes, arriving)
+    raw = await body.read(request, ctx.settings.max_body_bytes)
     if endpoint.body is None:
         return None
     if not raw.strip():

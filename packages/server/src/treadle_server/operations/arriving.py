@@ -1,7 +1,5 @@
 """How many bytes of bodies and messages the server has taken in, and is not done with, on all connections together."""
 
-from typing import Self
-
 from treadle_server.errors import TooManyRequests
 
 WHOLE = 8
@@ -31,22 +29,3 @@ class Arriving:
                 " are done; try again",
                 retry_after=1,
             )
-
-
-class Body:
-    """The bytes of one request's body, from the first one until the block ends, in which it is answered."""
-
-    def __init__(self, arriving: Arriving) -> None:
-        self._arriving = arriving
-        self._size = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._arriving.note(self._size, 0, growing=0)
-
-    def grow(self, size: int) -> None:
-        """Take note that it has so many bytes by now. Raises `TooManyRequests` when all together have too many."""
-        before, self._size = self._size, size
-        self._arriving.note(before, size, growing=size)
