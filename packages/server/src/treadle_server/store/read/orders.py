@@ -50,12 +50,10 @@ class Segment:
         """Return where the task stands in this segment."""
         return tuple(getattr(task, name) for name, _ in self.by)
 
-    def ranges(
-        self, values: tuple[Any, ...], *, backward: bool = False, inclusive: bool = False
-    ) -> list[ColumnElement[bool]]:
-        """Return conditions of which each task after the place, with `backward` before it, satisfies exactly one.
+    def beyond(self, values: tuple[Any, ...], *, backward: bool, inclusive: bool) -> ColumnElement[bool]:
+        """Return the condition that a task comes after the place in this segment, with `backward` before it.
 
-        Each is a range of an index in this order. `inclusive` admits the task that stands at the place.
+        Each of its parts is a range of an index in this order. `inclusive` admits the task that stands at the place.
         """
         found: list[ColumnElement[bool]] = []
         equal: list[ColumnElement[bool]] = []
@@ -63,16 +61,12 @@ class Segment:
             column = tasks.c[name]
             found.append(and_(*equal, column > value if up is not backward else column < value))
             equal.append(column == value)
-        return [*found, and_(*equal)] if inclusive else found
-
-    def beyond(
-        self, values: tuple[Any, ...], *, backward: bool = False, inclusive: bool = False
-    ) -> ColumnElement[bool]:
-        """Return the condition that a task comes after the place in this segment, with `backward` before it."""
+        if inclusive:
+            found.append(and_(*equal))
         name, up = self.by[0]
         lead = tasks.c[name] >= values[0] if up is not backward else tasks.c[name] <= values[0]
         # It follows from the others, but an index is entered by it.
-        return and_(lead, or_(*self.ranges(values, backward=backward, inclusive=inclusive)))
+        return and_(lead, or_(*found))
 
 
 PENDING = Segment(frozenset({Status.PENDING}), (("priority", False), ("due_at", True), ("seq", True)))
