@@ -6,6 +6,7 @@ import orjson
 from starlette.responses import Response
 
 from treadle.wire.ids import is_uuid
+from treadle.wire.server import TokenItem
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.errors import NoSuchRoute
@@ -13,16 +14,8 @@ from treadle_server.operations.encode import page_data, whoami_data
 
 
 def _data(row: Any) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "name": row.name,
-        "user": row.user,
-        "superuser": row.superuser,
-        "scopes": orjson.Fragment(row.scopes),
-        "created_at": row.created_at,
-        "expires_at": row.expires_at,
-        "revoked_at": row.revoked_at,
-    }
+    """Return the token as `TokenItem`."""
+    return {name: getattr(row, name) for name in TokenItem.model_fields} | {"scopes": orjson.Fragment(row.scopes)}
 
 
 async def make(call: Call) -> Response:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from uuid_utils import uuid7
 
 from treadle.wire.names import SHARED_ROOMS
-from treadle.wire.webhooks import NAME, DeliveryState, Redeliver, WebhookSet
+from treadle.wire.webhooks import NAME, DeliveryItem, DeliveryState, Redeliver, WebhookSet
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.domain.webhooks import new_secret
@@ -201,5 +201,4 @@ def _data(row: WebhookRow) -> dict[str, Any]:
 
 def _delivery(row: Any) -> dict[str, Any]:
     """Return a delivery as `DeliveryItem`."""
-    names = ("id", "task_id", "job_name", "status", "created_at", "attempts", "next_at", "dead_at", "answered", "error")
-    return {name: getattr(row, name) for name in names}
+    return {name: getattr(row, name) for name in DeliveryItem.model_fields}

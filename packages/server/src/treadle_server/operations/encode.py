@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.fields import Model
 from treadle.wire.ids import WorkerId
 from treadle.wire.options import ShownOptions
@@ -327,15 +328,7 @@ def plain_schedule(schedule: Schedule) -> dict[str, Any]:
 
 def artifact_data(artifact: Artifact) -> dict[str, Any]:
     """Return a stored artifact as `ArtifactItem`."""
-    return {
-        "name": artifact.name,
-        "run_id": artifact.run_id,
-        "content_type": artifact.content_type,
-        "size": artifact.size,
-        "sha256": None if artifact.sha256 is None else artifact.sha256.hex(),
-        "created_at": artifact.created_at,
-        "expires_at": artifact.expires_at,
-    }
+    return _as(ArtifactItem, artifact) | {"sha256": None if artifact.sha256 is None else artifact.sha256.hex()}
 
 
 def page_data(

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from treadle_server.domain.tasks import Lease, Task
+from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Beaten
 from treadle_server.operations.encode import bound_data, fragment, task_data
 from treadle_server.store.read.dependencies import Depended, by_name
@@ -33,7 +33,7 @@ def claim_data(task: Task, now: datetime, credentials: str, carried: Mapping[str
     """Return a claimed task as `Claim`, with the temporary credentials of its run, and what it `carried`."""
     data = task_data(task)
     data.update(carried or {})
-    data["seconds_left"] = seconds_left(task, now)
+    data["seconds_left"] = _seconds_left(task.taken_until, now)
     data["credentials"] = credentials
     data.update(task.trace_context)
     return data
@@ -52,7 +52,7 @@ def brief_claim(task: Task, now: datetime, carried: Mapping[str, Any] | None = N
         "scheduled_at": task.due_at,
         "claimed_at": task.claimed_at,
         "taken_until": task.taken_until,
-        "seconds_left": seconds_left(task, now),
+        "seconds_left": _seconds_left(task.taken_until, now),
         "heartbeat_increment": task.heartbeat_increment,
         "retry_count": task.retry_count,
         "requeue_count": task.requeue_count,
@@ -81,33 +81,20 @@ _RARE = ("priority", "timeout", "target", "budget", "usage", "deadline", "pool",
 _RARE_JSON = ("tags", "checkpoint")
 
 
-def seconds_left(task: Task | Lease, now: datetime) -> float:
-    """Return how long the task's lease lasts from `now`, in seconds."""
-    return max(0.0, (task.taken_until - now).total_seconds()) if task.taken_until is not None else 0.0
+def _seconds_left(until: datetime | None, now: datetime) -> float:
+    return max(0.0, (until - now).total_seconds()) if until is not None else 0.0
 
 
-def taken_until_data(task: Lease, now: datetime) -> dict[str, Any]:
-    """Return the task's lease as `TakenUntil`, with the seconds that are left of it at `now`."""
-    return {
-        "task_id": task.id,
-        "run_id": task.run_id,
-        "taken_until": task.taken_until,
-        "seconds_left": seconds_left(task, now),
-    }
+def taken_until_data(task_id: str, run_id: int, until: datetime | None, now: datetime) -> dict[str, Any]:
+    """Return how long a run is its worker's as `TakenUntil`, with the seconds that are left at `now`."""
+    seconds_left = _seconds_left(until, now)
+    return {"task_id": task_id, "run_id": run_id, "taken_until": until, "seconds_left": seconds_left}
 
 
 def leases_data(beaten: Beaten, now: datetime) -> list[dict[str, Any]]:
     """Return how long the worker has each run: its leases, and what it holds of runs that are over."""
-    holds = [
-        {
-            "task_id": hold.task_id,
-            "run_id": hold.run_id,
-            "taken_until": hold.until,
-            "seconds_left": max(0.0, (hold.until - now).total_seconds()),
-        }
-        for hold in beaten.holds
-    ]
-    return [taken_until_data(task, now) for task in beaten.taken_until] + holds
+    leases = [taken_until_data(task.id, task.run_id, task.taken_until, now) for task in beaten.taken_until]
+    return leases + [taken_until_data(hold.task_id, hold.run_id, hold.until, now) for hold in beaten.holds]
 
 
 def run_names(keys: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:

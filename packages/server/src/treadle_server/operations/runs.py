@@ -67,7 +67,7 @@ async def reclaim_run(ctx: OperationContext, principal: Principal, task_id: Task
         if (renewed.id, renewed.run_id) == (task_id, run_id):
             credentials = ctx.access.credentials.mint(renewed, principal.user)
             return {
-                **taken_until_data(renewed, ctx.now()),
+                **taken_until_data(renewed.id, renewed.run_id, renewed.taken_until, ctx.now()),
                 "credentials": credentials,
                 "pause": renewed.cancel_requested,
             }

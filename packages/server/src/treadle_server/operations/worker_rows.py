@@ -44,10 +44,7 @@ def worker_data(view: WorkerView, now: datetime, lost_after: float, away_since: 
     data["away_since"] = away_since
     data["jobs"] = view.jobs
     data["job_count"] = len(view.jobs)
-    data["running"] = [
-        {"task_id": run.task_id, "run_id": run.run_id, "job_name": run.job_name, "since": run.since}
-        for run in view.running
-    ]
+    data["running"] = [run._asdict() for run in view.running]
     data["running_count"] = view.running_count
     data["used"] = view.used
     # What is only stopping is beaten for, too.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -26,9 +27,8 @@ MOST_RUNNING = 100
 """Runs that are listed of a worker."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldView:
-    """A run that a worker holds."""
+class HeldView(NamedTuple):
+    """A run that a worker holds, as `HeldRun`."""
 
     task_id: str
     run_id: int
