@@ -1,6 +1,6 @@
 """What the items of one submit say of each other: refs, dependencies and flows, resolved before anything is asked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uuid_utils import uuid7
@@ -10,6 +10,7 @@ from treadle_server.domain.dependencies import ItemDependencies, Need, resolve
 from treadle_server.domain.flows import FlowWanted
 from treadle_server.engine.commands import Submission
 from treadle_server.errors import ValidationFailed
+from treadle_server.operations.task_lists import PlainTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,39 +24,29 @@ class Bonds:
     flow: FlowWanted | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Unbound:
-    """An item that says nothing of others."""
-
-    id: str | None = None
-    ref: str | None = None
-    depends_on: Mapping[str, str | list[str]] | None = None
-    flow_id: str | None = None
-    flow_name: str | None = None
-
-
 _NAMES = frozenset({"ref", "depends_on", "flow_id", "flow_name"})
 
 
-def bonds_of(wanted: Sequence[object]) -> Bonds | None:
+def bonds_of(wanted: Sequence[TaskSubmit | PlainTask]) -> Bonds | None:
     """Return what binds the items of a request; None when nothing does, as of nearly every one.
 
     An item with a `ref`, a `flow_id` or a `flow_name` makes the request one flow. Raises `ValidationFailed` for a ref
     that nothing has or that stands twice, and for two flows; and `DependencyCycle`.
     """
-    if not any(isinstance(item, TaskSubmit) and item.model_fields_set & _NAMES for item in wanted):
+    # Of one request all items are plain, or none.
+    items = [item for item in wanted if isinstance(item, TaskSubmit)]
+    if not any(item.model_fields_set & _NAMES for item in items):
         return None
-    items = [item if isinstance(item, TaskSubmit) else _Unbound(getattr(item, "id", None)) for item in wanted]
     asked = [ItemDependencies(item.id, _ref(item), item.depends_on or {}) for item in items]
     needs, order = resolve(asked)
     return Bonds(needs, order, _flow(items))
 
 
-def _ref(item: "TaskSubmit | _Unbound") -> str | None:
-    return item.ref if isinstance(item, TaskOfMany | _Unbound) else None
+def _ref(item: TaskSubmit) -> str | None:
+    return item.ref if isinstance(item, TaskOfMany) else None
 
 
-def _flow(items: Sequence["TaskSubmit | _Unbound"]) -> FlowWanted | None:
+def _flow(items: Sequence[TaskSubmit]) -> FlowWanted | None:
     ids = {item.flow_id for item in items if item.flow_id is not None}
     names = {item.flow_name for item in items if item.flow_name is not None}
     if not (ids or names or any(_ref(item) is not None for item in items)):

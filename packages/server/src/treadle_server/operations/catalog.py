@@ -1,6 +1,5 @@
 """The jobs in memory, so that a submit needs no read: kept current by the hub, and checked again by the writer."""
 
-import copy
 from collections.abc import Iterable
 
 from sqlalchemy import select
@@ -85,17 +84,6 @@ class Catalog:
         """
         check_payload(payload, job.full_name, encrypted=job.encrypted)
         return job.encrypted or self._validators.is_checked(job.schema, payload, size)
-
-    def leaving_out(self, job: Job, arguments: frozenset[str]) -> Job:
-        """Return the job as payloads are checked that lack these arguments.
-
-        Raises `ValidationFailed` for one that it does not have.
-        """
-        if job.encrypted or not arguments:
-            return job
-        left = copy.copy(job)
-        left.schema = schema_without(job.schema, arguments)
-        return left
 
     async def check_edit(self, task: Task, payload: dict[str, object], text: str, arguments: frozenset[str]) -> None:
         """Check a payload against the version of the schema that its task keeps; it lacks these `arguments`.

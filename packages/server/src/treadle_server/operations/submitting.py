@@ -37,6 +37,7 @@ from treadle_server.operations.binding import bind, bonds_of
 from treadle_server.operations.checking import TRIES, Checked, refusals, unstable
 from treadle_server.operations.context import OperationContext
 from treadle_server.operations.portions import BREATH_SECONDS, each
+from treadle_server.operations.schemas import schema_without
 from treadle_server.operations.task_lists import PLAIN, PlainTask
 from treadle_server.store.read import tasks as read_tasks
 
@@ -188,7 +189,7 @@ async def _checked(
 ) -> list[Submission]:
     """Return the submissions, all of them or none. Raises as `submit` does."""
     texts = await each(lambda one: values.text_of(one[1].payload), wanted)
-    checked = [(_partly(ctx, *one), one[1].payload, text) for one, text in zip(wanted, texts, strict=True)]
+    checked = [(_partly(*one), one[1].payload, text) for one, text in zip(wanted, texts, strict=True)]
     there: frozenset[str] = frozenset()
     refused = await refusals(ctx.catalog, checked, all_or_none=True)
     if refused and (there := await _there(ctx, [item for _, item in wanted])):
@@ -240,7 +241,7 @@ async def _checked_each(
             text = values.text_of(item.payload)
             submission, partly = build(job, room, item, text), job
             if not isinstance(item, PlainTask):
-                partly = _partly(ctx, job, item)
+                partly = _partly(job, item)
                 bind([submission], bonds_of([item]))
             items[i], found[i] = submission, (partly, item.payload, text)
         except TreadleError as refusal:
@@ -259,11 +260,14 @@ async def _checked_each(
     return items
 
 
-def _partly(ctx: OperationContext, job: Job, item: TaskSubmit | PlainTask) -> Job:
-    """Return the job as the payload is checked: without what comes from tasks that it waits for."""
-    if isinstance(item, PlainTask) or not item.arguments_from:
+def _partly(job: Job, item: TaskSubmit | PlainTask) -> Job:
+    """Return the job as the payload is checked: without what comes from tasks that it waits for.
+
+    Raises `ValidationFailed` for an argument that the job does not have.
+    """
+    if isinstance(item, PlainTask) or not item.arguments_from or job.encrypted:
         return job
-    return ctx.catalog.leaving_out(job, frozenset(item.arguments_from))
+    return replace(job, schema=schema_without(job.schema, frozenset(item.arguments_from)))
 
 
 def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> Submission:
