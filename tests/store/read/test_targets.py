@@ -142,9 +142,9 @@ async def test_only_targets_in_use_are_shown_to_observers(stored: StoredTasks):
         )
 
     async with stored.store.read() as connection:
-        found, total = await read_targets.in_use(connection, room=None, limit=10)
-        first, all_of_them = await read_targets.in_use(connection, room="lab", limit=1)
-        other, none = await read_targets.in_use(connection, room="den", limit=10)
+        found, total = await read_targets.page(connection, in_use=True, room=None, limit=10)
+        first, all_of_them = await read_targets.page(connection, in_use=True, room="lab", limit=1)
+        other, none = await read_targets.page(connection, in_use=True, room="den", limit=10)
         assert (await connection.execute(text("SELECT count(*) FROM targets"))).scalar() == 4
 
     assert ([view.name for view in found], total) == (["stopping", "paused", "waiting"], 3)

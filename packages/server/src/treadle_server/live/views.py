@@ -212,8 +212,8 @@ class TargetsView(RoomView):
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each, at most `MOST_SHOWN`, newest first."""
-        found, total = await read_targets.in_use(
-            connection, room=self.room, visibility=self.visibility, limit=MOST_SHOWN
+        found, total = await read_targets.page(
+            connection, room=self.room, in_use=True, visibility=self.visibility, limit=MOST_SHOWN
         )
         rows = {str(view.num): dumps(target_data(view)) for view in found}
         return ViewRows(rows, total)

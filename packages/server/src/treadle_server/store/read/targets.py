@@ -175,13 +175,8 @@ def _held() -> ColumnElement[bool]:
     return targets.c.num.in_(union(by_state, stopping))
 
 
-def _waited_for() -> ColumnElement[bool]:
-    waiting = select(_c.target_num).where(_c.target_num.is_not(None), status_in(Status.PENDING))
-    return targets.c.num.in_(waiting)
-
-
 def _where(
-    room: str | None, *, held: bool | None, text: str | None, visibility: Visibility | None
+    room: str | None, *, held: bool | None, in_use: bool, text: str | None, visibility: Visibility | None
 ) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if visibility is not None and (room is None or not visibility.admits(room)):
@@ -190,6 +185,9 @@ def _where(
         conditions.append(targets.c.room == room)
     if held is not None:
         conditions.append(_held() if held else ~_held())
+    if in_use:
+        waiting = select(_c.target_num).where(_c.target_num.is_not(None), status_in(Status.PENDING))
+        conditions.append(or_(_held(), targets.c.num.in_(waiting)))
     if text is not None:
         conditions.append(targets.c.name.icontains(text, autoescape=True))
     return conditions
@@ -200,6 +198,7 @@ async def page(
     *,
     room: str | None,
     held: bool | None = None,
+    in_use: bool = False,
     text: str | None = None,
     visibility: Visibility | None = None,
     limit: int,
@@ -207,22 +206,13 @@ async def page(
 ) -> tuple[list[TargetView], int]:
     """Return targets of `room` (None: all) as far as `visibility` admits them, newest first, and how many match.
 
-    `held` narrows to those that are held or to those that are free, `text` to names that hold it.
+    `held` narrows to those that are held or to those that are free, `in_use` to those that are held or waited for,
+    `text` to names that hold it.
     """
-    where = _where(room, held=held, text=text, visibility=visibility)
-    total = (await connection.execute(select(func.count()).select_from(targets).where(*where))).scalar_one()
+    where = _where(room, held=held, in_use=in_use, text=text, visibility=visibility)
     statement = select(targets).where(*where).order_by(targets.c.num.desc()).limit(limit).offset(offset)
-    return await _view(connection, (await connection.execute(statement)).all()), total
-
-
-async def in_use(
-    connection: AsyncConnection, *, room: str | None, visibility: Visibility | None = None, limit: int
-) -> tuple[list[TargetView], int]:
-    """Return up to `limit` targets of `room` (None: all) that are held or waited for, newest first, and the total."""
-    where = [*_where(room, held=None, text=None, visibility=visibility), or_(_held(), _waited_for())]
-    statement = select(targets).where(*where).order_by(targets.c.num.desc()).limit(limit)
     found = await _view(connection, (await connection.execute(statement)).all())
-    if len(found) < limit:
+    if not offset and len(found) < limit:
         return found, len(found)
     return found, (await connection.execute(select(func.count()).select_from(targets).where(*where))).scalar_one()
 
