@@ -132,7 +132,7 @@ class Feeds(EngineService):
         self.corrections = Corrections(self._windows, self._correct, self.lose)
         self._places = asyncio.Semaphore(AT_ONCE)
         self._polls = engine.store.is_shared
-        self._polled_at: float | None = None
+        self._polled_at = 0.0
 
     def on_commit(self, batch: Batch) -> None:
         """Mark what a commit may have changed."""
@@ -276,7 +276,7 @@ class Feeds(EngineService):
         self._mark_overdue(now)
         if self._rates.roll():
             self._dirty.update(feed for feed in self._feeds.values() if feed.view.topic == "jobs")
-        if self._polls and now - (self._polled_at or 0.0) >= POLL:
+        if self._polls and now - self._polled_at >= POLL:
             self._polled_at = now
             for feed in self._feeds.values():
                 # Where servers tell each other what they commit, they miss what was not heard.

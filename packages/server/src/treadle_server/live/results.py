@@ -77,7 +77,7 @@ class Results(Service):
         self._look: set[TaskId] = set()
         self._late: set[TaskId] = set()
         """Tasks that have ended, whose sessions are to read first what was pushed to them before."""
-        self._polled_at: float | None = None
+        self._polled_at = 0.0
         self._part = 0
 
     def ease(self) -> None:
@@ -188,7 +188,7 @@ class Results(Service):
     async def turn(self) -> float:
         """Look at what was asked for, and at a part of all that is awaited. Raises `StoreUnavailable`."""
         now = asyncio.get_running_loop().time()
-        if now - (self._polled_at or 0.0) >= POLL_SECONDS / PARTS:
+        if now - self._polled_at >= POLL_SECONDS / PARTS:
             self._polled_at, self._part = now, (self._part + 1) % PARTS
             self._look.update(task_id for task_id in self._wanted if hash(task_id) % PARTS == self._part)
         ids, self._look = [task_id for task_id in self._look - self._late if task_id in self._wanted], set()

@@ -34,7 +34,7 @@ def happenings(task: Task, runs: Sequence[RunView], steps: Sequence[Step] = ()) 
     found = [Happening(task.created_at, "created")]
     for run in runs:
         found += _of_run(run)
-    found += [_of_step(step) for step in steps]
+    found += [Happening(one.received_at or one.at, "step", one.run_id, one.kind, step=one.name) for one in steps]
     found += _of_task(task, max((one.at for one in found), default=task.created_at))
     return sorted(found, key=lambda one: one.at)
 
@@ -54,10 +54,6 @@ def _of_run(run: RunView) -> Iterator[Happening]:
     if run.ended_at is not None and run.status not in LEASED:
         ended = by_worker(run.ended_at, "ended")
         yield replace(ended, status=run.status, reason=run.reason, error=run.error)
-
-
-def _of_step(step: Step) -> Happening:
-    return Happening(step.received_at or step.at, "step", step.run_id, step.kind, step=step.name)
 
 
 def _of_task(task: Task, last: datetime) -> Iterator[Happening]:

@@ -36,8 +36,6 @@ from treadle_server.store.tables import status_in, tasks
 PARTS_AT_ONCE = 480
 """Ranges of the queue's index that one statement reads; SQLite admits 500 parts of a union."""
 
-_BY_NUMBER = {"seq"}
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -75,8 +73,7 @@ class Source:
             within = where.in_segment(segment.statuses) if named is None else where.narrowed(named)
         if within.is_short:
             return cls(within, beyond, order, None)
-        names = {name for name, _ in segment.by}
-        if names == _BY_NUMBER:
+        if [name for name, _ in segment.by] == ["seq"]:
             walk = within.walk(up=segment.by[0][1] is not backward, beyond=beyond)
             return cls(within, (), order, walk)
         if segment.statuses == {Status.SCHEDULED}:
