@@ -14,7 +14,7 @@ from secrets import token_hex
 
 import pytest
 
-from tests.waiting import turns
+from tests.waiting import turns, until
 from treadle_server.artifacts.objects import Objects
 from treadle_server.errors import StoreUnavailable
 
@@ -168,3 +168,34 @@ async def test_a_disk_that_is_found_full_when_a_file_is_brought_to_it_is_a_failu
     with pytest.raises(StoreUnavailable, match="No space left on device"):
         await objects.put(objects.fresh("a"), pieces())
     await objects.close()
+
+
+class Silent:
+    """A bucket that answers nothing until it is released."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.release = threading.Event()
+
+    def head(self, path: str) -> None:
+        self.asked += 1
+        self.release.wait()
+        raise FileNotFoundError(path)
+
+
+async def test_a_bucket_that_is_silent_keeps_no_thread_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six uploads that were to be finished had whoever asked for metrics, or announced another, wait for a minute."""
+    name_bucket(monkeypatch, "http://127.0.0.1:1")
+    objects, silent = Objects("s3://things", None), Silent()
+    with monkeypatch.context() as patch:
+        patch.setattr(objects, "_store", silent)
+        asking = [asyncio.create_task(objects.size_of("a")) for _ in range(40)]
+        await turns(5)
+    others = [asyncio.create_task(asyncio.to_thread(int)), asyncio.create_task(objects.url("PUT", "b", 60))]
+
+    try:
+        await until(lambda: all(other.done() for other in others), seconds=10)
+    finally:
+        silent.release.set()
+        await asyncio.gather(*asking, *others, return_exceptions=True)
+        await objects.close()

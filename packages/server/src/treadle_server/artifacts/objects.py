@@ -1,7 +1,8 @@
 """The object store: objects that are put, read and removed as streams of a bounded size, whatever the store is.
 
 The store's own threads never call into Python: obstore's asynchronous functions let them, and one that does so while
-the interpreter ends aborts the process (8 of 12 times after a listing). So everything is called in threads of ours.
+the interpreter ends aborts the process (8 of 12 times after a listing). So everything is called in threads of ours,
+and of these alone: a store that is silent keeps each for a minute, and the loop's few are wanted by others too.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
@@ -40,6 +42,9 @@ MOST_HELD = 1024 * 1024 * 1024
 
 MOST_WRITES = 32
 """Threads that write. An upload has one while there is something to write, and none while its client is silent."""
+
+MOST_READS = 32
+"""Threads that do all else."""
 
 RETRY_AFTER = 5.0
 
@@ -85,6 +90,7 @@ class Objects:
         self._coming: dict[ComingPieces, asyncio.Future[None]] = {}
         """The uploads that are under way, with what is done when they are over."""
         self._writers = ThreadPoolExecutor(MOST_WRITES, thread_name_prefix="treadle-artifacts")
+        self._readers = ThreadPoolExecutor(MOST_READS, thread_name_prefix="treadle-artifacts-read")
 
     def staging(self, artifact_id: str) -> str:
         """Return where clients put an upload to the store itself; nothing is served from there."""
@@ -100,7 +106,8 @@ class Objects:
             coming.stop()
         if self._coming:
             await asyncio.wait(self._coming.values())
-        await asyncio.to_thread(self._writers.shutdown)
+        for threads in (self._writers, self._readers):
+            await asyncio.to_thread(threads.shutdown)
 
     async def put(self, location: str, pieces: AsyncIterator[bytes]) -> None:
         """Store an object, whole or not at all. Raises what `pieces` raises, `ValidationFailed`, `StoreUnavailable`."""
@@ -115,7 +122,7 @@ class Objects:
             over.set_result(None)
         if isinstance(self._store, LocalStore) and self._store.prefix is not None:
             with _failures_explained():  # a disk may find only now that it has no room, or is broken
-                await asyncio.to_thread(_sync, self._store.prefix / location)
+                await self._asked(_sync, self._store.prefix / location)
 
     async def _write(self, location: str, coming: ComingPieces) -> None:
         # What is smaller than a part is put as one, when the file is closed.
@@ -129,15 +136,24 @@ class Objects:
                 await self._in_thread(file.__exit__, type(error), error, error.__traceback__)
             raise
 
-    async def _in_thread(self, call: Callable[..., object], *given: object) -> None:
+    async def _in_thread(self, call: Callable[..., T], *given: object) -> T:
         """Call it in a thread of the writers, and see it end whatever comes: a file bears one call at a time."""
         working = asyncio.get_running_loop().run_in_executor(self._writers, call, *given)
         try:
-            await asyncio.shield(working)
+            return await asyncio.shield(working)
         except asyncio.CancelledError:
             await asyncio.wait([working])
             working.exception()  # Read once: who is cancelled is told no failure, and nobody is to be warned of it.
             raise
+
+    async def _asked(self, call: Callable[..., T], *given: object) -> T:
+        """Call it in a thread of the readers, and return what it gives."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, call, *given)
+
+    async def _each(self, found: Iterator[T]) -> AsyncIterator[T]:
+        """Yield each, taken in such a thread."""
+        while (item := await self._asked(next, found, None)) is not None:
+            yield item
 
     async def get(self, location: str, *, start: int = 0, end: int) -> AsyncIterator[bytes]:
         """Return the bytes from `start` to before `end`, piece by piece.
@@ -145,22 +161,22 @@ class Objects:
         Raises `FileNotFoundError` when there is no object, or none so long, and `StoreUnavailable`.
         """
         if start >= end:
-            return _each(iter(()))
+            return self._each(iter(()))
         with _failures_explained():
-            found = await asyncio.to_thread(self._store.get, location, options={"range": (start, end)})
+            found = await self._asked(partial(self._store.get, location, options={"range": (start, end)}))
             if found.meta["size"] < end:
                 raise FileNotFoundError(f"{location} has {found.meta['size']} bytes, and once had {end}")
-        return _each(found.stream(min_chunk_size=CHUNK))
+        return self._each(found.stream(min_chunk_size=CHUNK))
 
     async def copy(self, source: str, target: str) -> None:
         """Copy an object within the store. Raises `FileNotFoundError` and `StoreUnavailable`."""
         with _failures_explained():
-            await asyncio.to_thread(self._store.copy, source, target)
+            await self._asked(self._store.copy, source, target)
 
     async def read(self, location: str) -> Stored:
         """Read an object through, and return what it is. Raises `FileNotFoundError` and `StoreUnavailable`."""
         with _failures_explained():
-            return await asyncio.to_thread(self._read, location)
+            return await self._asked(self._read, location)
 
     def _read(self, location: str) -> Stored:
         digest, size = hashlib.sha256(), 0
@@ -173,7 +189,7 @@ class Objects:
     async def size_of(self, location: str) -> int:
         """Return an object's size in bytes. Raises `FileNotFoundError` and `StoreUnavailable`."""
         with _failures_explained():
-            return (await asyncio.to_thread(self._store.head, location))["size"]
+            return (await self._asked(self._store.head, location))["size"]
 
     async def remove(self, locations: Collection[str]) -> int:
         """Remove objects that no row knows, and return how many; those that are gone already are none's concern.
@@ -185,7 +201,7 @@ class Objects:
             began = monotonic()
             try:
                 with _failures_explained():
-                    await asyncio.to_thread(self._store.delete, location)
+                    await self._asked(self._store.delete, location)
             except FileNotFoundError:
                 continue
             except StoreUnavailable:
@@ -204,7 +220,7 @@ class Objects:
         """
         try:
             with _failures_explained():
-                async for found in _each(self._store.list(self.site, chunk_size=500)):
+                async for found in self._each(self._store.list(self.site, chunk_size=500)):
                     if old := [meta["path"] for meta in found if meta["last_modified"] < instant]:
                         yield old
         except StoreUnavailable as error:
@@ -223,13 +239,14 @@ class Objects:
         if not isinstance(self._store, LocalStore) or self._store.prefix is None:
             return 0
         with _failures_explained():
-            return await asyncio.to_thread(_remove_unfinished, self._store.prefix / self.site, instant)
+            return await self._asked(_remove_unfinished, self._store.prefix / self.site, instant)
 
     async def url(self, method: Literal["PUT", "GET", "HEAD"], location: str, seconds: float) -> str:
         """Return a URL at which the store itself takes or gives the object for so long. Raises `StoreUnavailable`."""
         assert isinstance(self._store, S3Store)
         with _failures_explained():
-            return await asyncio.to_thread(sign, self._store, method, location, timedelta(seconds=seconds))
+            # In a thread of the writers, who write nothing to such a store: to sign, nobody needs an answer of its.
+            return await self._in_thread(sign, self._store, method, location, timedelta(seconds=seconds))
 
 
 @contextmanager
@@ -250,12 +267,6 @@ def _failures_explained() -> Iterator[None]:
             f"the store of artifacts does not answer as it should ({cause[:300]}); nothing was changed, try again",
             retry_after=RETRY_AFTER,
         ) from error
-
-
-async def _each(found: Iterator[T]) -> AsyncIterator[T]:
-    """Yield each, taken in a thread."""
-    while (item := await asyncio.to_thread(next, found, None)) is not None:
-        yield item
 
 
 def _remove_unfinished(directory: Path, instant: datetime) -> int:

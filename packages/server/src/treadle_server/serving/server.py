@@ -240,7 +240,7 @@ class Server(uvicorn.Server):
     async def _end_application(self) -> None:
         """End the lifespan, but do not wait for it for ever, and after a second signal hardly at all.
 
-        Where a database takes what it is asked and answers nothing, its part of the application never ends.
+        Where a database, or a store of artifacts, takes what it is asked and answers nothing, its part never ends.
         """
         ending = asyncio.ensure_future(self.lifespan.shutdown())
         loop = asyncio.get_running_loop()
@@ -254,7 +254,9 @@ class Server(uvicorn.Server):
         else:
             self.has_left = True
             ending.cancel()
-            log.warning("the server ends without what waits for its database, which answers nothing")
+            log.warning(
+                "the server ends without what waits for its database or store of artifacts, which answers nothing"
+            )
 
     async def _all_answered(self) -> None:
         """Return when no connection and no request is left, or when a second signal forces the end."""
