@@ -1,6 +1,8 @@
 """Artifacts in S3: clients put and get at the store itself; nothing is visible before the server has looked (C10)."""
 
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -11,12 +13,13 @@ import pytest
 from moto.server import ThreadedMotoServer
 from obstore import sign
 from obstore.exceptions import PermissionDeniedError
+from werkzeug.serving import make_server
 
 from tests.artifacts.conftest import _by_hand
 from tests.artifacts.studio import Studio, opened, problem
 from tests.conftest import FakeClock
 from treadle import Client
-from treadle.errors import ArtifactNotFound, ConnectionLost, Forbidden
+from treadle.errors import ArtifactNotFound, ConnectionFailed, ConnectionLost, Forbidden
 from treadle.tasks.content import Content
 from treadle.worker.uploads import Uploader
 from treadle_server.artifacts import backends
@@ -310,4 +313,68 @@ async def test_c10_a_bucket_that_a_client_does_not_reach_is_said_to_be_that(
 
     async with Client(url=studio.served.url, token=studio.served.token) as client:
         with pytest.raises(ConnectionLost, match=r"the download from 127\.0\.0\.1:9 broke .*its AWS_ENDPOINT_URL is"):
+            await client.download(task, "a.txt", tmp_path)
+
+
+class Answering:
+    """A bucket that answers each request in one way."""
+
+    def __init__(self, status: int, text: str = "", **headers: str) -> None:
+        self.status, self.text, self.headers = status, text, headers
+        self.asked = 0
+
+    def __call__(self, environ: Any, begin: Any) -> list[bytes]:
+        self.asked += 1
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        assert environ["REQUEST_METHOD"] != "PUT" or body
+        begin(f"{self.status} said", list(self.headers.items()))
+        return [self.text.encode()]
+
+
+@pytest.fixture
+def answers(studio: Studio, s3: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answering], None]]:
+    """Has clients led to a bucket that answers so."""
+    with ExitStack() as stack:
+
+        def lead(to: Answering) -> None:
+            server = make_server("127.0.0.1", 0, to)
+            stack.callback(server.shutdown)
+            serving = threading.Thread(target=server.serve_forever)
+            serving.start()
+            elsewhere = f"http://127.0.0.1:{server.port}"
+            monkeypatch.setattr(
+                "treadle_server.artifacts.objects.sign", lambda *given: str(sign(*given)).replace(s3, elsewhere)
+            )
+
+        yield lead
+
+
+@pytest.mark.parametrize("status", [400, 408])
+async def test_c10_an_upload_that_was_too_slow_for_the_bucket_is_made_again(
+    studio: Studio, answers: Callable[[Answering], None], status: int
+) -> None:
+    """S3 says 400 of a connection on which nothing came for a while; it was told as what nobody may."""
+    bucket = Answering(status, "<Error><Code>RequestTimeout</Code><Message>Too slow.</Message></Error>")
+    answers(bucket)
+    task = await studio.started()
+    uploader = Uploader((studio.served.url,), studio.served.token, patience=0.5)
+
+    try:
+        with pytest.raises(ConnectionFailed, match=f"answers {status}$"):
+            await uploader.upload((task, 0), Content(b"hello", "a.txt", "text/plain"))
+    finally:
+        await uploader.close()
+
+    assert bucket.asked > 1
+
+
+async def test_c10_a_bucket_that_leads_a_download_elsewhere_is_said_to_do_so(
+    studio: Studio, answers: Callable[[Answering], None], tmp_path: Path
+) -> None:
+    """What it said of that was taken for the file, and told as one with another digest."""
+    task = await stored(studio)
+    answers(Answering(307, "<Error><Code>TemporaryRedirect</Code><Message>Go.</Message></Error>", Location="http://x"))
+
+    async with Client(url=studio.served.url, token=studio.served.token) as client:
+        with pytest.raises(Forbidden, match=r"the bucket refuses the download: GET \S+ answers 307: TemporaryRedirect"):
             await client.download(task, "a.txt", tmp_path)

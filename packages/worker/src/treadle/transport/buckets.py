@@ -12,13 +12,16 @@ SETTING = "AWS_ENDPOINT_URL"
 _SAID = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)")
 """A refusal in XML: its code, and a sentence. What comes after that names the one request."""
 
+_TOO_SLOW = "RequestTimeout"
+"""S3's word for a connection on which nothing came for a while, with the status 400."""
+
 
 def refusal(answer: httpx.Response, what: str) -> ProblemError | ConnectionFailed:
     """Return what to raise for a bucket's answer: `Forbidden`, `ArtifactNotFound`, or that it can't now."""
     where = f"{answer.request.method} {answer.url.netloc.decode()} answers {answer.status_code}"
-    if answer.status_code >= 500 or answer.status_code == 429:
-        return ConnectionFailed(where)
     found = _SAID.search(answer.text)
+    if answer.status_code >= 500 or answer.status_code in {408, 429} or (found and found[1] == _TOO_SLOW):
+        return ConnectionFailed(where)
     said = ": ".join(found.groups()) if found else answer.text[:300]
     kind = "artifact-not-found" if found and found[1] == "NoSuchKey" else "forbidden"
     return error_for(problem_named(kind, f"the bucket refuses the {what}: {where}: {said}"))

@@ -277,7 +277,7 @@ class HttpChannel:
         # Compressed on the way it would be another length, and another digest.
         options: dict[str, Any] = {"headers": {"Accept-Encoding": "identity"}, "timeout": TIMEOUT}
         request = self._request(way, "GET", path, params=params, **options)
-        async with _opened(self._open(), request, partial(_refusal, way=way)) as first:
+        async with _opened(self._open(), request, partial(_refusal, way=way), leads_on=True) as first:
             etag: str | None = first.headers.get("etag")
             if etag is None:
                 raise _no_artifact(first, way)
@@ -285,10 +285,11 @@ class HttpChannel:
                 yield first, etag
                 return
             location = first.headers["location"]
+        from_bucket = partial(buckets.refusal, what="download")
         try:
             async with (
                 network_client() as plain,
-                _opened(plain, plain.build_request("GET", location, **options), _bucket_refusal) as second,
+                _opened(plain, plain.build_request("GET", location, **options), from_bucket) as second,
             ):
                 yield second, etag
         except httpx.RequestError as error:
@@ -297,20 +298,20 @@ class HttpChannel:
 
 @asynccontextmanager
 async def _opened(
-    client: httpx.AsyncClient, request: httpx.Request, refusal: Callable[[httpx.Response], Exception]
+    client: httpx.AsyncClient,
+    request: httpx.Request,
+    refusal: Callable[[httpx.Response], Exception],
+    *,
+    leads_on: bool = False,
 ) -> AsyncIterator[httpx.Response]:
     response = await client.send(request, stream=True)
     try:
-        if not (response.is_success or response.has_redirect_location):
+        if not (response.is_success or (leads_on and response.has_redirect_location)):
             await response.aread()
             raise refusal(response)
         yield response
     finally:
         await response.aclose()
-
-
-def _bucket_refusal(response: httpx.Response) -> Exception:
-    return buckets.refusal(response, "download")
 
 
 def _answer(response: httpx.Response, way: Way, asked: Operation | None) -> Any:
