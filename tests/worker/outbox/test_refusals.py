@@ -109,6 +109,32 @@ async def test_f6_what_is_no_instant_in_sqlite_keeps_no_row_from_being_handed_ov
     assert (refused.created_at is not None) is ("T" in written)
 
 
+@pytest.mark.parametrize("written", ["''", "'none'", "'[1]'", "7", "x'ff'"])
+async def test_f6_what_is_no_problem_keeps_no_row_from_being_handed_over_or_listed(
+    tmp_path: Path, client: Client, written: str
+) -> None:
+    """An ORM writes an empty text where nothing is to stand; nothing behind such a row was handed over any more."""
+    insert = (
+        "INSERT INTO treadle_outbox (id, room, job, body, created_at, refused_at, problem)"
+        f" VALUES (?, '@global', ?, ?, CURRENT_TIMESTAMP, ?, {written})"
+    )
+    shop = sa.create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
+    with shop.begin() as connection:
+        outbox.create_table(connection)
+        for task_id, refused_at in ((SAME, None), (OTHER, "2026-11-30 01:02:03")):
+            connection.exec_driver_sql(insert, (task_id, note.full_name, '{"payload": {"n": 1}}', refused_at))
+    await client.register(note)
+
+    swept = await Relay(shop, client=client).run_once()
+
+    assert (swept.handed, swept.refused, swept.left) == (1, 0, 0)
+    with shop.connect() as connection:
+        [refused] = outbox.listed(connection).rows
+    shop.dispose()
+    assert refused.id == OTHER
+    assert refused.problem is None or refused.problem["detail"]
+
+
 async def test_a_row_too_large_for_a_request_is_refused_alone(shop: AsyncEngine, client: Client) -> None:
     async with shop.begin() as connection:
         bounds = [note.bind(1), note.bind(2, "x" * 17_000_000), note.bind(3)]

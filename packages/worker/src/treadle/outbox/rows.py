@@ -106,8 +106,17 @@ def as_row(found: Any) -> Row:
         registration=found.registration,
         created_at=_aware(found.created_at),
         refused_at=_aware(found.refused_at),
-        problem=None if found.problem is None else json.loads(found.problem),
+        problem=_problem(found.problem),
     )
+
+
+def _problem(written: Any) -> dict[str, Any] | None:
+    """Return the problem of a row; what another program has written there, and is none, is what it says."""
+    try:
+        problem = json.loads(written or "null")
+    except (TypeError, ValueError, RecursionError):
+        problem = written
+    return problem if problem is None or isinstance(problem, dict) else {"detail": str(problem)}
 
 
 def _aware(read: datetime | None) -> datetime | None:
