@@ -285,6 +285,21 @@ async def test_a_relay_that_is_stopped_while_the_server_is_silent_ends_and_leave
     assert len(await rows(shop)) == 2
 
 
+async def test_f6_rows_whose_numbers_were_given_are_handed_over_whatever_they_are(
+    shop: AsyncEngine, client: Client
+) -> None:
+    """A number of 0, as a program has it that means none, made the row wait for ever."""
+    await write(shop, range(3))
+    async with shop.begin() as connection:
+        for before, after in ((2, 0), (3, -7)):
+            await connection.execute(sa.update(TABLE).where(TABLE.c.seq == before).values(seq=after))
+
+    await Relay(shop, client=client).run_once()
+
+    assert await submitted(client) == [2, 1, 0]
+    assert await rows(shop) == []
+
+
 async def test_a_defect_is_logged_and_the_relay_goes_on(
     shop: AsyncEngine, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,7 +17,7 @@ from treadle.errors import TreadleError
 from treadle.loops import ended_by
 from treadle.outbox.database import Database
 from treadle.outbox.handing import HandingOutcome, hand_over
-from treadle.outbox.rows import Row, check_table, note_outcomes, take
+from treadle.outbox.rows import BEFORE_ALL, Row, check_table, note_outcomes, take
 from treadle.outbox.table import TABLE
 from treadle.transport.retries import QuietLog, delays
 from treadle.wire.amounts import amount
@@ -178,7 +178,7 @@ class Relay:
         """Hand over all that waits, batch by batch."""
         async with self._database.begin() as do:
             await do(check_table, self._table)
-        after, swept = 0, Swept()
+        after, swept = BEFORE_ALL, Swept()
         while not self._stopping.is_set():
             rows, outcome = await self._hand_batch(client, after)
             if not rows:

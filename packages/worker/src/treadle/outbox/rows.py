@@ -13,6 +13,9 @@ from treadle.errors import NoOutbox
 LOCKING: Final = frozenset({"postgresql", "mysql", "mariadb"})
 """Databases whose rows a relay can lock so that another one takes those behind them (SKIP LOCKED)."""
 
+BEFORE_ALL: Final = -(2**63)
+"""A place before every row's: who gives numbers of his own may give 0."""
+
 MOST_CHARACTERS: Final = 8_000_000
 """Text of the bodies that are held in memory at once, unless a single one is longer."""
 
