@@ -10,6 +10,7 @@ from typing import Any
 from treadle.client.client import Client
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.errors import (
+    ConnectionFailed,
     Forbidden,
     InvalidArguments,
     JobNotFound,
@@ -24,6 +25,7 @@ from treadle.errors import (
     problem_named,
 )
 from treadle.outbox.rows import Row
+from treadle.wire.amounts import counted
 
 SECONDS = 60.0
 """How long a batch's answers are waited for; the same rows may be sent again."""
@@ -52,13 +54,21 @@ class HandingOutcome:
 async def hand_over(client: Client, rows: Sequence[Row]) -> HandingOutcome:
     """Submit rows in their order, registering jobs that are missing; what is refused harms no other.
 
-    Raises what says nothing of a row: `ConnectionFailed`, `Unauthorized`, `StoreUnavailable` and other `TreadleError`s,
-    or `TimeoutError`; some may have been handed over by then, and are the same tasks when they come again.
+    When it takes long the rest is left. Raises what says nothing of a row: `ConnectionFailed`, `Unauthorized`,
+    `StoreUnavailable` and other `TreadleError`s; some may have been handed over by then, and are the same tasks when
+    they come again.
     """
     outcome = HandingOutcome()
-    async with asyncio.timeout(SECONDS):
-        for room, several in groupby(rows, key=lambda row: row.room):
-            await _submit(client, room, list(several), outcome)
+    try:
+        async with asyncio.timeout(SECONDS):
+            for room, several in groupby(rows, key=lambda row: row.room):
+                await _submit(client, room, list(several), outcome)
+    except TimeoutError:
+        late = ConnectionFailed(f"the server took more than {SECONDS:.0f} s for {counted(len(rows), 'row')}")
+        if not (outcome.handed or outcome.refused):
+            raise late from None
+        noted = {row.seq for row in outcome.handed} | {row.seq for row, _ in (*outcome.refused, *outcome.left)}
+        outcome.left += [(row, late) for row in rows if row.seq not in noted]
     return outcome
 
 
