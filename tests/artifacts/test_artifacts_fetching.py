@@ -1,10 +1,13 @@
 """Fetching: parts, what is known, names, and headers with which no browser runs what a task has stored (C10)."""
 
+from collections.abc import Iterator
 from urllib.parse import quote
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from obstore.exceptions import GenericError
 from starlette.datastructures import Headers
 
 from tests.artifacts.studio import Studio, problem
@@ -232,3 +235,36 @@ def test_a_name_that_is_taken_is_a_relative_path_without_tricks(name: str) -> No
     header = disposition(name)
     assert header.isascii()
     assert header.count('"') == 2
+
+
+class Breaks:
+    """A store whose connection breaks behind the first piece of an object."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def get(self, _location: str, **_: object) -> "Breaks":
+        return self
+
+    @property
+    def meta(self) -> dict[str, int]:
+        return {"size": self._size}
+
+    def stream(self, **_: object) -> Iterator[bytes]:
+        yield b"01234"
+        raise GenericError("the body ended early")
+
+
+async def test_c10_a_store_that_fails_in_the_midst_cuts_the_download_off_and_is_no_defect_of_the_server(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was told as an exception in the application, with all of its traceback."""
+    task = await studio.started()
+    await studio.store(task, b"0123456789")
+    monkeypatch.setattr(studio.objects, "_store", Breaks(10))
+
+    with pytest.raises(httpx.RemoteProtocolError):
+        await studio.fetch(task)
+
+    assert "the store of artifacts failed: the body ended early" in caplog.messages
+    assert [record for record in caplog.records if record.exc_info] == []

@@ -1,10 +1,12 @@
 """Artifacts over HTTP: announced, put, finished, listed and fetched (C10)."""
 
 import logging
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.types import Send
 from uuid_utils import uuid7
 
 from treadle.wire.artifacts import ArtifactCreate
@@ -19,7 +21,7 @@ from treadle_server.domain.artifacts import Artifact, check_uploadable
 from treadle_server.domain.instants import instant
 from treadle_server.engine.commands import AnnounceArtifact, StoreArtifact
 from treadle_server.engine.commands.artifacts import ABANDONED
-from treadle_server.errors import ArtifactNotFound, PayloadTooLarge, Refused, ValidationFailed
+from treadle_server.errors import ArtifactNotFound, PayloadTooLarge, Refused, StoreUnavailable, ValidationFailed
 from treadle_server.operations.encode import artifact_data, page_data
 from treadle_server.operations.reading import read_task
 from treadle_server.store.read import artifacts as read_artifacts
@@ -275,7 +277,15 @@ async def _streamed(call: Call, artifact: Artifact, etag: str) -> Response:
         lost = f"the object of artifact {artifact.name!r} is gone from the store, or cut short{elsewhere}"
         log.warning("%s: %s", artifact.location, lost)
         raise ArtifactNotFound(lost) from None
-    return StreamingResponse(pieces, span.status, headers)
+    return _Streamed(pieces, span.status, headers)
+
+
+class _Streamed(StreamingResponse):
+    """An answer that ends with its connection when the store fails in the midst: then its client has not all of it."""
+
+    async def stream_response(self, send: Send) -> None:
+        with suppress(StoreUnavailable):  # Its failure stands in the log.
+            await super().stream_response(send)
 
 
 def _kept(etag: str) -> dict[str, str]:

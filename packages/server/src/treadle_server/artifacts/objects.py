@@ -151,14 +151,18 @@ class Objects:
         return await asyncio.get_running_loop().run_in_executor(self._readers, call, *given)
 
     async def _each(self, found: Iterator[T]) -> AsyncIterator[T]:
-        """Yield each, taken in such a thread."""
-        while (item := await self._asked(next, found, None)) is not None:
+        """Yield each, taken in such a thread. Raises `StoreUnavailable`."""
+        while True:
+            with _failures_explained():
+                item = await self._asked(next, found, None)
+            if item is None:
+                return
             yield item
 
     async def get(self, location: str, *, start: int = 0, end: int) -> AsyncIterator[bytes]:
         """Return the bytes from `start` to before `end`, piece by piece.
 
-        Raises `FileNotFoundError` when there is no object, or none so long, and `StoreUnavailable`.
+        Raises `FileNotFoundError` when there is no object, or none so long, and `StoreUnavailable`, also in the midst.
         """
         if start >= end:
             return self._each(iter(()))
@@ -219,10 +223,9 @@ class Objects:
         `StoreUnavailable`.
         """
         try:
-            with _failures_explained():
-                async for found in self._each(self._store.list(self.site, chunk_size=500)):
-                    if old := [meta["path"] for meta in found if meta["last_modified"] < instant]:
-                        yield old
+            async for found in self._each(self._store.list(self.site, chunk_size=500)):
+                if old := [meta["path"] for meta in found if meta["last_modified"] < instant]:
+                    yield old
         except StoreUnavailable as error:
             if _DENIED not in str(error.__cause__):
                 raise
