@@ -1,7 +1,10 @@
 """What answers in a server's place over plain HTTP, and what is said of it."""
 
+import asyncio
+import json
 import math
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -9,7 +12,8 @@ import pytest
 from tests.worker.transport.test_bearer import listening
 from treadle import Client, new_task_id, task
 from treadle.client.downloads import download
-from treadle.errors import ConnectionFailed, InvalidArguments, SocketRefused
+from treadle.client.submit_batcher import SubmitBatcher
+from treadle.errors import ConnectionFailed, InvalidArguments, PayloadTooLarge, SocketRefused
 from treadle.transport import http
 from treadle.transport.bearer import bearer_of
 from treadle.transport.http import HttpChannel
@@ -142,6 +146,35 @@ async def test_what_a_stranger_says_is_not_saved_as_an_artifact(answer: str, sai
                 await download(client.http(), "/v1/tasks/x/artifacts/plot.png", tmp_path / "plot.png")
 
     assert not left(tmp_path)
+
+
+async def test_of_a_body_that_a_proxy_does_not_take_it_is_said_that_it_is_too_large() -> None:
+    """It was told as a connection that broke: of a batch with one such task nothing was ever handed over."""
+    taken: list[int] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        numbers = [task["payload"]["n"] for task in json.loads(request.content)["tasks"]]
+        if len(request.content) > 1000:
+            return httpx.Response(413, html="<title>Request Entity Too Large</title>")
+        taken.extend(numbers)
+        return httpx.Response(200, json={"tasks": [{"id": str(n)} for n in numbers]})
+
+    channel = HttpChannel(("http://queue.test",), "any", patience=0, transport=httpx.MockTransport(answer))
+
+    async def send(fields: dict[str, Any]) -> Any:
+        return await channel.request("POST", "/v1/rooms/lab/tasks", fields)
+
+    async with asyncio.TaskGroup() as group:
+        batcher = SubmitBatcher(send, group.create_task)
+        items = [{"payload": {"n": n, "s": "x" * (2000 if n == 1 else 0)}} for n in range(3)]
+        answers = await asyncio.gather(
+            *(batcher.add("lab", item, wait=False) for item in items), return_exceptions=True
+        )
+
+    assert isinstance(answers[1], PayloadTooLarge)
+    assert "answers 413: a proxy takes less than the server does" in str(answers[1])
+    assert taken == [0, 2]
+    await channel.close()
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])

@@ -22,6 +22,7 @@ from treadle.errors import (
     Unauthorized,
     ValidationFailed,
     error_for,
+    problem_named,
 )
 from treadle.transport import buckets
 from treadle.transport.addresses import led_away, shuffled, through, unreachable
@@ -34,6 +35,7 @@ from treadle.wire.operations import OPERATIONS, Operation, operation_at
 from treadle.wire.problems import Problem
 
 Fields = dict[str, Any]
+_Refusal = Callable[[httpx.Response], Exception]
 
 
 _INSTEAD = {"submit_each": "submit", "ping": "healthz"}
@@ -298,11 +300,7 @@ class HttpChannel:
 
 @asynccontextmanager
 async def _opened(
-    client: httpx.AsyncClient,
-    request: httpx.Request,
-    refusal: Callable[[httpx.Response], Exception],
-    *,
-    leads_on: bool = False,
+    client: httpx.AsyncClient, request: httpx.Request, refusal: _Refusal, *, leads_on: bool = False
 ) -> AsyncIterator[httpx.Response]:
     response = await client.send(request, stream=True)
     try:
@@ -367,11 +365,13 @@ def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFai
         return way.explained(error) if isinstance(error, Unauthorized) else error
     if response.has_redirect_location:
         return ConnectionFailed(led_away(way.url, response.status_code, response.headers["location"]))
-    asked = f"{response.request.method} {_asked(response)}{through(way.proxy)}"
+    said = f"{response.request.method} {_asked(response)}{through(way.proxy)} answers {response.status_code}"
     if response.status_code in _TOO_LONG and len(response.url.raw_path) > _LONG:
-        return InvalidArguments(f"{asked} answers {response.status_code}: the path and the parameters are too long")
-    said = f"{asked} answers {response.status_code}: is a Treadle server there?"
-    return ConnectionFailed(said) if response.status_code in _NOT_REACHED else ConnectionLost(said)
+        return InvalidArguments(f"{said}: the path and the parameters are too long")
+    if response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
+        return error_for(problem_named("payload-too-large", f"{said}: a proxy takes less than the server does"))
+    kind = ConnectionFailed if response.status_code in _NOT_REACHED else ConnectionLost
+    return kind(f"{said}: is a Treadle server there?")
 
 
 def _check_line(method: str, headers: Mapping[str, str]) -> None:
