@@ -42,31 +42,31 @@ class Databases:
             return
         assert self._postgres_url is not None
         name = f"treadle_bench_{uuid4().hex[:12]}"
-        asyncio.run(_execute(self._postgres_url, f'CREATE DATABASE "{name}"'))
+        _rows(self._postgres_url, f'CREATE DATABASE "{name}"')
         try:
             yield urlunsplit(urlsplit(self._postgres_url)._replace(path=f"/{name}"))
         finally:
-            asyncio.run(_execute(self._postgres_url, f'DROP DATABASE "{name}" WITH (FORCE)'))
+            _rows(self._postgres_url, f'DROP DATABASE "{name}" WITH (FORCE)')
 
     def size(self, url: str) -> float:
         """Return the MB that PostgreSQL's database at the URL takes on its disk."""
-        ((size,), *_) = asyncio.run(_rows(url, "SELECT pg_database_size(current_database())"))
+        ((size,),) = _rows(url, "SELECT pg_database_size(current_database())")
         return float(size) / 1e6
 
     def stop_analyzing(self, url: str) -> None:
         """Keep PostgreSQL from gathering statistics of the tables at the URL: as right after a burst, but for good."""
-        asyncio.run(_execute(url, _NEVER_ANALYZED))
+        _rows(url, _NEVER_ANALYZED)
 
     def backends_cpu(self, url: str) -> float | None:
         """Return the processor seconds of those who serve the database at the URL; None: not on this machine."""
         try:
-            return sum(cpu_seconds_of(pid) for (pid,) in asyncio.run(_rows(url, _BACKENDS)))
+            return sum(cpu_seconds_of(pid) for (pid,) in _rows(url, _BACKENDS))
         except BenchFailed:
             return None
 
     def written(self, url: str) -> Written:
         """Return what was written until now: bytes of log by all of the server, rows in the database at the URL."""
-        (log, rows), *_ = asyncio.run(_rows(url, _WRITTEN))
+        ((log, rows),) = _rows(url, _WRITTEN)
         return Written(int(log), int(rows))
 
     def versions(self) -> dict[str, str]:
@@ -75,7 +75,8 @@ class Databases:
 
         found = {"SQLite": sqlite3.sqlite_version} if SQLITE in self.kinds else {}
         if self._postgres_url is not None and POSTGRESQL in self.kinds:
-            found["PostgreSQL"] = asyncio.run(_version(self._postgres_url))
+            ((version, fsync, commit),) = _rows(self._postgres_url, _VERSION)
+            found["PostgreSQL"] = f"{version} (fsync {fsync}, synchronous_commit {commit})"
         return found
 
 
@@ -142,37 +143,22 @@ SELECT pg_current_wal_lsn() - '0/0', (SELECT sum(n_tup_ins + n_tup_upd + n_tup_d
 """
 
 
-async def _rows(url: str, query: str) -> list[Any]:
-    connection = await _connect(url)
-    try:
-        return list(await connection.fetch(query))
-    finally:
-        await connection.close()
+_VERSION = "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit')"
 
 
-async def _connect(url: str) -> Any:
+def _rows(url: str, statement: str) -> list[Any]:
+    """Return what a statement gives, none for one that gives nothing. Raises `BenchFailed` for no server."""
+    return asyncio.run(_fetched(url, statement))
+
+
+async def _fetched(url: str, statement: str) -> list[Any]:
     import asyncpg
 
     try:
-        return await asyncpg.connect(url)
+        connection = await asyncpg.connect(url)
     except (OSError, asyncpg.PostgresError) as error:
         raise BenchFailed(f"PostgreSQL can't be reached: {error}") from None
-
-
-async def _execute(url: str, statement: str) -> None:
-    connection = await _connect(url)
     try:
-        await connection.execute(statement)
+        return list(await connection.fetch(statement))
     finally:
         await connection.close()
-
-
-async def _version(url: str) -> str:
-    connection = await _connect(url)
-    try:
-        version, fsync, commit = [
-            await connection.fetchval(f"SHOW {name}") for name in ("server_version", "fsync", "synchronous_commit")
-        ]
-    finally:
-        await connection.close()
-    return f"{version} (fsync {fsync}, synchronous_commit {commit})"
