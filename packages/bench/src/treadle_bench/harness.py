@@ -39,7 +39,7 @@ class Harness:
         """Start `treadle worker` for the first `jobs` queues of no-ops, and for the other tasks."""
         self._children.environment |= {tasks.DIRECTORY: str(self._directory), tasks.JOBS: str(jobs)}
         return self._children.start(
-            self._name("worker"), "worker", tasks.__name__, "--concurrency", "100", "--drain-grace", "2"
+            _name(self._directory, "worker"), "worker", tasks.__name__, "--concurrency", "100", "--drain-grace", "2"
         )
 
     def start_many_workers(self, workers: int, *, concurrency: int) -> Child:
@@ -136,10 +136,7 @@ class Harness:
 
     def _start(self, load: str, arguments: dict[str, Any]) -> Child:
         reached = {"url": self.url, "token": self.token} | arguments
-        return start(self._children, load, reached, name=self._name(load))
-
-    def _name(self, kind: str) -> str:
-        return f"{kind}-{len(list(self._directory.glob(f'{kind}-*.log'))) + 1}"
+        return start(self._children, load, reached, name=_name(self._directory, load))
 
 
 @contextmanager
@@ -149,7 +146,10 @@ def open_harness(home: dict[str, str], **settings: str) -> Iterator[Harness]:
     environment = without_treadle() | home | settings | {"PYTHONUNBUFFERED": "1"}
     with Children(directory, environment) as children:
         started_at = time.monotonic()
-        name = f"server-{len(list(directory.glob('server-*.log'))) + 1}"
-        server = children.start(name, "server", "--port", "0")
+        server = children.start(_name(directory, "server"), "server", "--port", "0")
         with closing(Harness(children, directory, server, started_at)) as harness:
             yield harness
+
+
+def _name(directory: Path, kind: str) -> str:
+    return f"{kind}-{len(list(directory.glob(f'{kind}-*.log'))) + 1}"

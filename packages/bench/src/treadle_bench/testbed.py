@@ -37,13 +37,7 @@ class Testbed:
     @contextmanager
     def server(self, **settings: str) -> Iterator[Harness]:
         """Run a server on a database of its own during the block; `settings` are environment variables."""
-        with self.home() as home, self.at(home, **settings) as harness:
-            yield harness
-
-    @contextmanager
-    def at(self, home: dict[str, str], **settings: str) -> Iterator[Harness]:
-        """Run a server during the block whose data directory and database are known by its `home`."""
-        with open_harness(home, **settings) as harness:
+        with self.home() as home, open_harness(home, **settings) as harness:
             yield harness
 
     @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 from treadle_bench.case import Case
 from treadle_bench.figures import Figure, Sample, percentile
-from treadle_bench.harness import Harness
+from treadle_bench.harness import Harness, open_harness
 from treadle_bench.machine import files_in
 from treadle_bench.testbed import Testbed
 
@@ -56,7 +56,7 @@ def _soak(testbed: Testbed) -> Iterator[Sample]:
     parts = PARTS if testbed.soak.minutes >= 1 else FEWEST
     seconds = max(SHORTEST, testbed.soak.minutes * 60 / parts)
     looks: list[Look] = []
-    with testbed.home() as home, testbed.at(home) as harness, harness.running("observe", observers=OBSERVERS):
+    with testbed.home() as home, open_harness(home) as harness, harness.running("observe", observers=OBSERVERS):
         harness.start_worker()
         for part in range(1, parts + 1):
             loads: dict[str, dict[str, Any]] = {

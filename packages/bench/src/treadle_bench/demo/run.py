@@ -1,13 +1,13 @@
 """The demo from its start to its end: the processes, the work, and the exit code."""
 
 import asyncio
-import importlib.util
 import os
 import sys
 import tempfile
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,7 +54,7 @@ class DemoOptions:
     def opens_dashboard(self) -> bool:
         """Whether there are a terminal and a dashboard, and both are wanted."""
         has_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-        return has_terminal and not self.is_plain and not self.is_json and _is_installed("treadle_tui")
+        return has_terminal and not self.is_plain and not self.is_json and find_spec("treadle_tui") is not None
 
 
 def run_demo(options: DemoOptions) -> int:
@@ -66,10 +66,6 @@ def run_demo(options: DemoOptions) -> int:
         summary = asyncio.run(_until_signalled(_demo(options, directory, children)))
     print_summary(summary, kept=options.keep, is_json=options.is_json)
     return 0 if summary.adds_up else 1
-
-
-def _is_installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
 
 
 @contextmanager
