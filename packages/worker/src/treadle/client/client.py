@@ -86,7 +86,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
 
         self.settings: Settings = settings or Settings()
         self.sealer: Sealer = Sealer(codec or codec_of(self.settings))
-        self._named_jobs = NamedJobs(self.sealer)
+        self._named_jobs = NamedJobs()
         self._urls = split_urls(url) if url else self.settings.urls
         self._bearer = bearer_of(token, self.settings)
         self.room: str | None = room_in(room) if room else self.settings.room if self.settings.room != GLOBAL else None
@@ -240,7 +240,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         plain = plain_request(job, {"payload": payload, "arguments_from": arguments_from})
         item = item_of(str(name), plain["payload"], options, plain["arguments_from"])
         item["payload"] = await self._named_jobs.payload(
-            str(name), room, item["payload"], of=item["id"], later=plain["arguments_from"] or {}, read=self.job
+            self, str(name), room, item["payload"], of=item["id"], later=plain["arguments_from"] or {}
         )
         try:
             return (await self._send(room, [item], [None], wait=wait))[0]
@@ -291,9 +291,6 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     def ending(self, task_id: GivenId, *, is_coming: bool = False) -> "asyncio.Future[RawTask]":
         """Return the future of a task's end, in the client's loop, which is pushed. Raises `NoClient`, and as `get`."""
         return self.opening().waiters.wait(task_id_of(task_id), is_coming=is_coming)
-
-    async def _wanted_by(self, job: str, room: str, payload: Mapping[str, Any], *, of: str | None) -> Mapping[str, Any]:
-        return await self._named_jobs.payload(job, room, payload, of=of, read=self.job)
 
     def _item_of(self, bound: Bound[Any], options: Options | None) -> dict[str, Any]:
         item = item_of(bound.task.full_name, bound.payload, over(options, bound.options), bound.arguments_from)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.client.options import seconds, template
 from treadle.client.requests import Listing, Requester, path_part, task_of
+from treadle.client.sealing import NamedJobs
 from treadle.encryption.fields import opened_schedule
 from treadle.values import plain_request
 from treadle.wire.names import GLOBAL
@@ -25,9 +26,7 @@ class Scheduling(Requester):
     `ValidationFailed` …
     """
 
-    async def _wanted_by(self, job: str, room: str, payload: Mapping[str, Any], *, of: str | None) -> Mapping[str, Any]:
-        """Return a payload as a job wants it: checked and sealed, when its tasks are encrypted."""
-        raise NotImplementedError
+    _named_jobs: NamedJobs
 
     def schedules(self, room: str = GLOBAL, *, limit: int | None = None, offset: int = 0) -> Listing[ScheduleItem]:
         """Return the schedules that are seen from a room, newest first: with their next tick and last task."""
@@ -65,7 +64,7 @@ class Scheduling(Requester):
         """
         if payload is not None or self.sealer.has_codec:
             plain = plain_request(name, {"payload": payload or {}})["payload"]
-            payload = await self._wanted_by(job, room, plain, of=None)
+            payload = await self._named_jobs.payload(self, job, room, plain)
         every = seconds(interval)
         given = dict(zip(_OF_EACH, (payload, cron, zone, every, paused, content_hash, if_version), strict=True))
         body = template(options, deadline)

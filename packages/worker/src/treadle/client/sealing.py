@@ -1,21 +1,14 @@
 """What a client does before it sends an encrypted task: its payload is checked against the schema, and sealed."""
 
 from collections.abc import Container, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from treadle.client.bound import Submittable
+from treadle.client.requests import Requester, job_path
 from treadle.encryption.fields import keys_of, sealed_payload
 from treadle.encryption.sealer import Sealer
 from treadle.errors import Forbidden, InvalidArguments, JobNotFound, NoCodec
 from treadle.wire.jobs import JobItem
-
-
-class ReadJob(Protocol):
-    """Reads a job."""
-
-    async def __call__(self, full_name: str, /, *, room: str) -> JobItem:
-        """Return the job of this name as seen from the room."""
-        ...
 
 
 def sealed_item(sealer: Sealer, item: dict[str, Any], task: Submittable) -> dict[str, Any]:
@@ -38,8 +31,7 @@ class NamedJobs:
     It is asked once for each, and only by clients that have keys.
     """
 
-    def __init__(self, sealer: Sealer) -> None:
-        self._sealer = sealer
+    def __init__(self) -> None:
         self._known: dict[tuple[str, str], JobItem] = {}
 
     def forget(self) -> None:
@@ -48,32 +40,33 @@ class NamedJobs:
 
     async def payload(
         self,
+        client: Requester,
         job: str,
         room: str,
         payload: Mapping[str, Any],
         *,
-        of: str | None,
+        of: str | None = None,
         later: Container[str] = (),
-        read: ReadJob,
     ) -> Mapping[str, Any]:
-        """Return a payload as the job, which is `read` unless it is known, wants it: sealed, when it is encrypted.
+        """Return a payload as the job, which the client reads unless it is known, wants it: sealed, if it is encrypted.
 
         It may lack the arguments that come `later`, as results of other tasks.
         Raises `InvalidArguments` for one that does not satisfy the schema, which the server then can't check.
         """
-        if not self._sealer.has_codec:
+        if not client.sealer.has_codec:
             return payload
         known = self._known.get((job, room))
         if known is None:
             try:
-                known = self._known[job, room] = await read(job, room=room)
+                known = JobItem.model_validate(await client.request("GET", job_path(job, room)))
             except (JobNotFound, Forbidden):
                 # The server says of the submit itself what is wrong with it.
                 return payload
+            self._known[job, room] = known
         if not known.encrypted:
             return payload
         check(known, payload, later)
-        return sealed_payload(self._sealer, payload, of, keys_of(known))
+        return sealed_payload(client.sealer, payload, of, keys_of(known))
 
 
 def check(job: JobItem, payload: Mapping[str, Any], later: Container[str] = ()) -> None:
