@@ -59,8 +59,12 @@ async def _in_next_turn(work: Coroutine[Any, Any, R]) -> R:
 
 
 async def in_thread(call: Callable[P, R], *given: P.args, **options: P.kwargs) -> R:
-    """Call what blocks in a thread, and see it end whatever comes: a thread goes on when who waits is cancelled."""
-    working = asyncio.get_running_loop().run_in_executor(None, partial(call, *given, **options))
+    """Call what blocks in a thread, and see it end whatever comes."""
+    return await seen_through(asyncio.get_running_loop().run_in_executor(None, partial(call, *given, **options)))
+
+
+async def seen_through(working: asyncio.Future[R]) -> R:
+    """Wait for what a thread does, which goes on when who waits is cancelled: then it is waited for all the same."""
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:

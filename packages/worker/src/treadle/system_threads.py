@@ -49,10 +49,14 @@ class Pool(ThreadPoolExecutor):
         if not _has_greenlets():
             with suppress(RuntimeError):
                 return super().submit(fn, *args, **kwargs)
-        future: Future[R] = Future()
-        call = partial(_settle, future, partial(fn, *args, **kwargs))
-        threading.Thread(target=call, name="treadle-client-work", daemon=True).start()
-        return future
+        return aside(partial(fn, *args, **kwargs), name="treadle-client-work")
+
+
+def aside(call: Callable[[], R], *, name: str) -> Future[R]:
+    """Call it in a thread of its own, which does not keep the process alive, and return what gets its outcome."""
+    future: Future[R] = Future()
+    threading.Thread(target=_settle, args=(future, call), name=name, daemon=True).start()
+    return future
 
 
 def _settle(future: Future[R], call: Callable[[], R]) -> None:

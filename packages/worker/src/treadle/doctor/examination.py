@@ -1,13 +1,14 @@
 """Makes checks side by side, each with an end: whatever hangs is found to hang, and holds nothing up."""
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, cast
 
 from treadle.errors import TreadleError
+from treadle.system_threads import aside
 from treadle.wire.amounts import in_seconds
 from treadle.wire.findings import Check, Finding, Seen
 
@@ -67,20 +68,7 @@ class Daemons(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Call it now."""
-        future: Future[Any] = Future()
-        # It runs: nobody can cancel it any more, so that its end always finds a future that takes it.
-        future.set_running_or_notify_cancel()
-
-        def call() -> None:
-            try:
-                result = fn(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        threading.Thread(target=call, name="treadle-doctor", daemon=True).start()
-        return future
+        return aside(partial(fn, *args, **kwargs), name="treadle-doctor")
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as above it
         """Wait for nobody, whatever `wait` says, and cancel nothing: a look that hangs must not hold the command."""

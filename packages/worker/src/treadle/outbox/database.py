@@ -12,6 +12,7 @@ from sqlalchemy import URL, Connection, Dialect, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from treadle.loops import seen_through
 from treadle.outbox.rows import LOCKING
 from treadle.settings import InvalidSetting
 
@@ -77,13 +78,7 @@ class Database:
     async def _aside(self, work: Callable[..., R], *arguments: Any) -> R:
         """Call a function in the thread; what has begun there is waited for, also by whoever is cancelled."""
         self._thread = self._thread or ThreadPoolExecutor(1, "treadle-outbox")
-        running = asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *arguments))
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait({running})
-            running.exception()  # Read once: who is cancelled is told no failure, and nobody is to be warned of it.
-            raise
+        return await seen_through(asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *arguments)))
 
 
 def _engine(given: URL | str) -> Engine | AsyncEngine:
