@@ -19,6 +19,7 @@ from treadle.cli.show import (
 )
 from treadle.cli.texts import NAME
 from treadle.cli.which import explaining_filters, filter_of
+from treadle.errors import JobNotFound
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
@@ -50,8 +51,6 @@ async def _read_tasks(client: "Client", wanted: "TaskFilter", limit: int) -> "tu
 
 async def _without_job(client: "Client", job: str | None) -> str | None:
     """Return what the server says of a job that there is not."""
-    from treadle.errors import JobNotFound
-
     try:
         if job is not None:
             await client.job(job)

@@ -9,6 +9,7 @@ from treadle.cli.show import as_json, ask, print_json, say, spelt
 from treadle.cli.standing import kept_by
 from treadle.cli.submit import value_of
 from treadle.cli.which import TASK_ID, full_id
+from treadle.errors import TreadleError
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
@@ -42,8 +43,6 @@ def send(task_id: str, *, name: str, data: str | None, key: str | None, is_json:
 
 async def _came_to(client: "Client", message: "MessageItem") -> str:
     """Return what became of a message: of one that nothing has asked for yet, what the task waits for instead."""
-    from treadle.errors import TreadleError
-
     if message.received:
         return "received"
     kept = None

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from treadle.cli.show import because, spelt, told
+from treadle.errors import JobNotFound
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import Reason, Status
 
@@ -37,8 +38,6 @@ def _message(steps: "list[StepItem]") -> str | None:
 
 async def _nobody(client: "Client", task: "TaskItem") -> str | None:
     """Return that nobody takes tasks of its queue, or it alone."""
-    from treadle.errors import JobNotFound
-
     try:
         job = await client.job(task.job_name)
     except JobNotFound:  # who sees a task need not see its queue

@@ -8,6 +8,7 @@ import click
 from treadle.cli.show import as_json, ask, print_json, say, spelt
 from treadle.cli.submit import value_of
 from treadle.cli.which import TASK_ID, NotOne, explaining_filters, filter_of, full_id
+from treadle.errors import InvalidArguments, JobNotFound, ProblemError, ScheduleNotFound, TaskNotFound
 from treadle.wire.status import Ended
 from treadle.wire.transitions import ADMITS, Action
 
@@ -79,8 +80,6 @@ def steer_each(names: Sequence[str], verb: "SteeringCall[T]", said: Callable[[T]
     What was done is told also where the connection is lost before the last. As JSON what was refused stands in its
     place in the list.
     """
-    from treadle.errors import InvalidArguments, JobNotFound, ProblemError, ScheduleNotFound, TaskNotFound
-
     outcomes: list[T | dict[str, str | None]] = []
     has_refused = False
 

@@ -13,6 +13,7 @@ from treadle.cli.show import as_json, open_client, print_json, say, say_result
 from treadle.cli.standing import kept_by
 from treadle.cli.task_options import Duration, each_once, options_of, pair, parsed, task_times, task_traits
 from treadle.cli.texts import NAME
+from treadle.errors import TreadleError
 
 if TYPE_CHECKING:
     from treadle.client.handle import TaskHandle
@@ -97,8 +98,6 @@ async def _telling(handle: "TaskHandle[Any]") -> AsyncIterator[None]:
 
 
 async def _tell(handle: "TaskHandle[Any]") -> None:
-    from treadle.errors import TreadleError
-
     pause, before = FIRST_LOOK, None
     while True:
         await asyncio.sleep(pause)

@@ -5,13 +5,12 @@ import stat
 import time
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from typing import TYPE_CHECKING
 
+from treadle.errors import ConnectionFailed
+from treadle.settings import InvalidSetting, Settings
+from treadle.transport.bearer import bearer_of
 from treadle.wire.amounts import in_seconds
 from treadle.wire.findings import Check, Finding, Seen
-
-if TYPE_CHECKING:
-    from treadle.settings import Settings
 
 ENTRY_POINTS = "treadle.checks"
 
@@ -52,8 +51,6 @@ def _elsewhere() -> Seen:
 
 def settings() -> Seen:
     """Look which server and token are meant, and whether the token is kept from others, and shown to the server."""
-    from treadle.settings import InvalidSetting, Settings
-
     try:
         settings = Settings()
         local_token = settings.read_local_token()
@@ -74,11 +71,8 @@ def settings() -> Seen:
     return [Finding("settings", "ok", f"{settings.url}, {source}")]
 
 
-def _withheld(settings: "Settings") -> str | None:
+def _withheld(settings: Settings) -> str | None:
     """Return why one of the addresses is not shown the local token; None where all are, or are not known by name."""
-    from treadle.errors import ConnectionFailed
-    from treadle.transport.bearer import bearer_of
-
     bearer = bearer_of(None, settings)
     for url in settings.urls:
         # A name that leads nowhere is what the next check finds.

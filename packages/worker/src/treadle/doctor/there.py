@@ -8,15 +8,16 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
+from treadle.client.client import Client
 from treadle.doctor import tls
 from treadle.doctor.here import series
+from treadle.errors import Forbidden, TreadleError, Unauthorized
+from treadle.settings import InvalidSetting, Settings
+from treadle.transport.environment import proxy_of
+from treadle.version import __version__
 from treadle.wire.findings import Check, Finding, Seen
 from treadle.wire.pages import MOST_OF_PAGE
-
-if TYPE_CHECKING:
-    from treadle.client.client import Client
 
 PINGS = 20
 STARTING = 5.0
@@ -41,8 +42,6 @@ def checks(stack: AsyncExitStack) -> list[Check]:
 
 
 def _servers(stack: AsyncExitStack) -> Seen:
-    from treadle.settings import InvalidSetting, Settings
-
     try:
         urls = Settings().urls
     except InvalidSetting as error:
@@ -51,11 +50,6 @@ def _servers(stack: AsyncExitStack) -> Seen:
 
 
 async def _reach(stack: AsyncExitStack, url: str, *, is_one_of_several: bool) -> Seen:
-    from treadle.client.client import Client
-    from treadle.errors import TreadleError
-    from treadle.transport.environment import proxy_of
-    from treadle.version import __version__
-
     try:
         client = await stack.enter_async_context(Client(url, patience=0))
         health = await client.http().request("GET", "/v1/healthz")
@@ -79,9 +73,7 @@ async def _told_of(url: str, look: Callable[[], Awaitable[Seen]]) -> Seen:
     return [replace(one, detail=f"{url}: {one.detail}") if isinstance(one, Finding) else one for one in await look()]
 
 
-async def _ready(client: "Client") -> Seen:
-    from treadle.errors import TreadleError
-
+async def _ready(client: Client) -> Seen:
     services = await _services(client)
     unwell = _unwell(services)
     advice = "look at the server's log; it goes on by itself when that is mended"
@@ -109,7 +101,7 @@ def _told_together(unwell: Mapping[str, str]) -> str:
     return "; ".join(f"{', '.join(names)}: {state}" for state, names in alike.items())
 
 
-async def _services(client: "Client") -> dict[str, str]:
+async def _services(client: Client) -> dict[str, str]:
     """Return how each service does; of a server that has just begun, when all had their first turn, or had the time."""
     until = time.monotonic() + STARTING
     while True:
@@ -119,9 +111,7 @@ async def _services(client: "Client") -> dict[str, str]:
         await asyncio.sleep(0.1)
 
 
-async def _token(client: "Client") -> Seen:
-    from treadle.errors import TreadleError, Unauthorized
-
+async def _token(client: Client) -> Seen:
     try:
         who = await client.whoami()
     except Unauthorized as error:
@@ -150,9 +140,7 @@ def _rights(is_superuser: bool, scopes: Sequence[str]) -> str:  # noqa: FBT001 -
     return f"with {', '.join(scopes[:MOST_SCOPES])}{more}"
 
 
-async def _socket(client: "Client") -> Seen:
-    from treadle.errors import TreadleError
-
+async def _socket(client: Client) -> Seen:
     try:
         await client.ping()
     except TreadleError as error:
@@ -168,13 +156,13 @@ async def _socket(client: "Client") -> Seen:
     return [Finding("socket", "ok", told)]
 
 
-async def _timed(client: "Client") -> float:
+async def _timed(client: Client) -> float:
     start = time.perf_counter()
     await client.ping()
     return time.perf_counter() - start
 
 
-async def _clocks(client: "Client") -> Seen:
+async def _clocks(client: Client) -> Seen:
     """Hold this machine's clock against the store's, and against that of the server's machine."""
     skews: dict[str, float] = {}
     for whose, path, name in (("the store's", "/v1/stats", "server_time"), ("the server's", "/v1/healthz", "time")):
@@ -193,11 +181,8 @@ async def _clocks(client: "Client") -> Seen:
     return [Finding("clocks", "ok", f"from this machine's: {told}")]
 
 
-async def _workers(client: "Client") -> Seen:
+async def _workers(client: Client) -> Seen:
     """Look which versions the workers have that are there."""
-    from treadle.errors import Forbidden
-    from treadle.version import __version__
-
     try:
         page = await client.http().request("GET", f"/v1/workers?limit={MOST_OF_PAGE}")
     except Forbidden:

@@ -5,6 +5,7 @@ import ssl
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
+from treadle.transport.environment import authorities
 from treadle.wire.findings import Finding, Seen
 
 SOON = timedelta(days=14)
@@ -16,8 +17,6 @@ HANDSHAKE = 3.0
 
 async def look(url: str) -> Seen:
     """Look until when the certificate of an https address counts. Raises `OSError` where it can't be seen."""
-    from treadle.transport.environment import authorities
-
     certificate = await _handshake(url, authorities())
     ends_at = datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC)
     left = ends_at - datetime.now(UTC)
