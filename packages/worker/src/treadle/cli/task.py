@@ -16,6 +16,7 @@ from treadle.cli.show import (
     because,
     brief,
     duration,
+    first_of,
     open_client,
     print_json,
     say,
@@ -25,7 +26,7 @@ from treadle.cli.show import (
 )
 from treadle.cli.standing import kept_by
 from treadle.cli.which import TASK_ID, full_id
-from treadle.wire.amounts import amount
+from treadle.wire.amounts import amount, counted
 from treadle.wire.runs import LINES_AT_ONCE
 from treadle.wire.sealed import seal_of
 from treadle.wire.shown import clean_json
@@ -189,7 +190,7 @@ def _waits_for(item: "TaskItem") -> str | None:
     """Return how many tasks an open one waits for."""
     if not item.waits_for or item.status in TERMINAL:
         return None
-    return f"{item.waits_for:,} task{'' if item.waits_for == 1 else 's'}"
+    return counted(item.waits_for, "task")
 
 
 MOST_NAMED = 10
@@ -205,9 +206,7 @@ def _depends_on(item: "TaskItem") -> str | None:
 
 
 def _ids(said: str | list[str]) -> str:
-    ids = [said] if isinstance(said, str) else said
-    more = f" and {len(ids) - MOST_NAMED:,} more" if len(ids) > MOST_NAMED else ""
-    return ", ".join(ids[:MOST_NAMED]) + more
+    return first_of([said] if isinstance(said, str) else said, MOST_NAMED)
 
 
 def _progress(progress: object) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from treadle.cli.show import say
+from treadle.cli.show import first_of, say
 from treadle.cli.task_options import Duration
 from treadle.cli.texts import NAME
 from treadle.standard_files import close_what_is_not_read
@@ -85,7 +85,7 @@ def worker(modules: tuple[str, ...], *, reload: bool, places: tuple[Path, ...], 
     gc.set_threshold(MOST_NEW, 20, 20)
     tasks = load(modules)
     gc.freeze()  # what was imported is there to stay: no collection need look through it
-    told = f"Tasks: {_named([task.full_name for task in tasks])}"
+    told = f"Tasks: {first_of([task.full_name for task in tasks], MOST_NAMED)}"
     if not notices.in_log(logging.INFO, told):
         _say_if_possible(told)
     try:
@@ -125,11 +125,6 @@ def _reloading(ctx: click.Context, places: tuple[Path, ...]) -> int:
             words += [param.opts[-1]] if param.is_flag else [param.opts[-1], str(value)]
     words += ["--", *ctx.params["modules"]]
     return Reloader(words, places).run()
-
-
-def _named(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def load(names: tuple[str, ...]) -> "list[Task[..., Any]]":
