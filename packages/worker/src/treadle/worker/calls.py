@@ -15,12 +15,9 @@ from treadle.errors import (
     BadValue,
     ConnectionFailed,
     DefinitionError,
-    EncryptionError,
-    PayloadTooLarge,
     ProblemError,
     StaleRun,
     TreadleError,
-    ValidationFailed,
     problem_named,
 )
 from treadle.forks import process_number
@@ -30,13 +27,11 @@ from treadle.isolation.copies import end_copy
 from treadle.isolation.processes import Child, ChildDied, Children, origin_of
 from treadle.isolation.threads import CodeExit, call_in_thread
 from treadle.tasks import endings
-from treadle.tasks.content import Content
 from treadle.tasks.context import Context, Port, check_awaited, check_end, stopped_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
 from treadle.tasks.outcomes import Suspend
 from treadle.tasks.verdicts import legible
-from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.log_lines import bound_now
 from treadle.wire.runs import Level
 from treadle.worker.credentials import Credentials
@@ -46,7 +41,7 @@ from treadle.worker.ports import LoopPort, MiddlewarePort, ProcessPort
 from treadle.worker.reports import Reporter
 from treadle.worker.room import Ended, Room
 from treadle.worker.steps import StepKeeper
-from treadle.worker.stopping import check_ours, log_end, log_failure, stopped
+from treadle.worker.stopping import log_end, log_failure, stopped
 from treadle.worker.timing import Timing
 from treadle.worker.uploads import Uploader
 
@@ -163,9 +158,7 @@ class Caller:
             self._loop.call_soon_threadsafe(self.reporter.line, run, message, level)
 
     def _port(self, kind: type[AnyPort], held: Held) -> AnyPort:
-        return kind(
-            held, self.reporter, self.leases, self.credentials, save=self.save, upload=self.upload, steps=self._steps
-        )
+        return kind(held, self.reporter, self.leases, self.credentials, self.uploader, self._steps)
 
     def _context(self, held: Held, port: Port, *, is_async: bool = True) -> Context:
         urls = self.credentials.urls
@@ -361,17 +354,6 @@ class Caller:
         except TreadleError as error:
             answer["bad"] = str(error)
         child.send(answer)
-
-    async def save(self, held: Held, checkpoint: Any) -> None:
-        """Store a checkpoint; raise `StaleRun` when the run is no longer ours, `BadValue` when it can't be kept."""
-        try:
-            await self.reporter.confirm({**held.ref, "kind": "checkpoint", "checkpoint": checkpoint})
-        except (PayloadTooLarge, ValidationFailed, EncryptionError) as error:
-            raise BadValue(f"checkpoint: {error}") from None
-
-    async def upload(self, held: Held, content: Content) -> ArtifactItem:
-        """Upload an artifact; raise `StaleRun`, with nothing stored, as soon as the run is known to be lost."""
-        return await self.uploader.upload(held.key, content, partial(check_ours, held))
 
     def _report_timeout(self, held: Held) -> None:
         # A target stays taken until its code has stopped: the server fails such a run by itself.

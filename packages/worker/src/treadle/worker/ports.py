@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +17,8 @@ from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Leases
 from treadle.worker.reports import Reporter
 from treadle.worker.steps import StepKeeper
+from treadle.worker.stopping import check_ours
+from treadle.worker.uploads import Uploader
 
 R = TypeVar("R")
 
@@ -34,16 +37,13 @@ class LoopPort:
         reporter: Reporter,
         leases: Leases,
         credentials: Credentials,
-        *,
-        save: Callable[[Held, Any], Coroutine[Any, Any, None]],
-        upload: Callable[[Held, Content], Coroutine[Any, Any, ArtifactItem]],
+        uploader: Uploader,
         steps: StepKeeper,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._reporter = reporter
         self._leases = leases
-        self._saving = save
-        self._uploading = upload
+        self._uploader = uploader
         self._credentials = credentials
         self._held = held
         self._key: RunKey = held.key
@@ -74,12 +74,16 @@ class LoopPort:
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
         """Store a checkpoint."""
-        return self._ask(self._saving(self._held, checkpoint))
+        return self._ask(self._steps.save(self._held, checkpoint))
 
     def upload(self, content: Content) -> Uploading:
         """Upload an artifact."""
-        work = self._uploading(self._held, content)
+        work = self._upload(content)
         return Uploading(work if self._is_here() else self._outcome(work))
+
+    def _upload(self, content: Content) -> Coroutine[Any, Any, ArtifactItem]:
+        """Upload it; raises `StaleRun`, with nothing stored, as soon as the run is known to be lost."""
+        return self._uploader.upload(self._key, content, partial(check_ours, self._held))
 
     def credentials(self) -> Awaitable[str]:
         """Ask for a credential of the run."""
@@ -150,7 +154,7 @@ class ProcessPort(LoopPort):
         Raises a `ProblemError`, and `ConnectionFailed` for whatever else went wrong.
         """
         try:
-            return await self._uploading(self._held, Content(Path(path), name, content_type))
+            return await self._upload(Content(Path(path), name, content_type))
         except ProblemError:
             raise
         except (TreadleError, OSError) as error:

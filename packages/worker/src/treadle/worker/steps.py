@@ -1,4 +1,4 @@
-"""Steps of the runs that a worker holds: read when the code asks for the first, kept before it goes on."""
+"""Steps and checkpoints of the runs that a worker holds: read when the code asks for them, kept before it goes on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ class StepLink(Protocol):
 
 
 class StepKeeper:
-    """Reads and keeps the steps of a worker's runs. While the server, or its database, is away its calls wait."""
+    """Reads and keeps steps and checkpoints of a worker's runs. While the server, or its database, is away it waits."""
 
     def __init__(self, link: StepLink, reporter: Reporter, sealing: RunSealing) -> None:
         self._link = link
@@ -43,10 +43,17 @@ class StepKeeper:
 
     async def keep(self, held: Held, step: dict[str, Any]) -> None:
         """Keep a step. Raises `StaleRun` when the run is no longer ours, `BadValue` when it can't be kept."""
+        await self._told(held, {"kind": "step", **step}, f"step {step['step']!r}")
+
+    async def save(self, held: Held, checkpoint: Any) -> None:
+        """Store a checkpoint. Raises as `keep`."""
+        await self._told(held, {"kind": "checkpoint", "checkpoint": checkpoint}, "checkpoint")
+
+    async def _told(self, held: Held, said: dict[str, Any], name: str) -> None:
         try:
-            await self._reporter.confirm({**held.ref, "kind": "step", **step})
+            await self._reporter.confirm({**held.ref, **said})
         except (PayloadTooLarge, ValidationFailed, EncryptionError) as error:
-            raise BadValue(f"step {step['step']!r}: {error}") from None
+            raise BadValue(f"{name}: {error}") from None
 
     async def receive(self, held: Held, step: dict[str, Any]) -> dict[str, Any] | None:
         """Return the step that has received a message, None when none waits. Raises as `kept`."""
