@@ -235,9 +235,9 @@ class Runner:
         if claim.get("results_left_out"):
             # To read them may take longer than a run may take to start. A target is guarded when its code begins.
             self._reporter.add({**held.ref, "kind": "started"})
-        try:
             if (unread := await read_results(self._credentials, held)) is not None:
                 return unread
+        try:
             claim = self._sealing.open_results(held)
             arguments = task.signature.arguments(payload_of(claim))
         except InvalidArguments as error:
