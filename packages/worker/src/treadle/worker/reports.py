@@ -5,6 +5,7 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 from typing import Any
@@ -86,15 +87,13 @@ class _Soft:
         self.lines.append(line)
 
 
+@dataclass(slots=True)
 class _PendingReport:
     """A report on its way, with its place in the order and whoever waits for its answer."""
 
-    __slots__ = ("future", "number", "report")
-
-    def __init__(self, number: int, report: ReportData, future: "asyncio.Future[None] | None") -> None:
-        self.number = number
-        self.report = report
-        self.future = future
+    number: int
+    report: ReportData
+    future: "asyncio.Future[None] | None"
 
     @property
     def is_whole(self) -> bool:
