@@ -74,15 +74,15 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
             return ending if decisive.after is None else ending | {"retry_after": decisive.after}
         case Pause():
             return _paused(message, decisive.checkpoint)
-        case BadValue() | DefinitionError() | InvalidArguments() | StepMismatch() | WouldBlock():
-            # The task's own arguments were read before its code began: these are what the code gave to something else.
-            return _exception(Reason.INTERNAL_ERROR, decisive, error)
         case MalformedPayload():
             return _exception(Reason.MALFORMED_PAYLOAD, decisive, error)
         case ResourceUnavailable():
             return _exception(Reason.RESOURCE_UNAVAILABLE, decisive, error)
         case Intermittent():
             return _exception(Reason.INTERMITTENT_TASK, decisive, error)
+        case _ if isinstance(decisive, _FINAL):
+            # The task's own arguments were read before its code began: these are what the code gave to something else.
+            return _exception(Reason.INTERNAL_ERROR, decisive, error)
         case Interrupted():
             return {"kind": "failed", "error": message}
         case _:
