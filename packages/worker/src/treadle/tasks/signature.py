@@ -124,7 +124,10 @@ class Signature:
     def returns(self) -> Returned:
         """What the function returns, to be written and read again; anything goes when it doesn't say."""
         if self._returns is None:
-            self._returns = self._make_returns()
+            try:
+                self._returns = Returned(self._resolve(signature_of(self.function).return_annotation))
+            except DefinitionError:
+                self._returns = Returned()
         return self._returns
 
     def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,7 +150,9 @@ class Signature:
         Those in `without` are put in by the worker, and no part of it.
         """
         given = self.named(args, kwargs)
-        taking = self._taking(without)
+        reading = self._model_without(without)
+        # A text for bytes is meant as it is, and no base64.
+        taking = self._model_without(without, "utf8") if self._takes_bytes else reading
         try:
             model = taking.__pydantic_validator__.validate_python(given)
         except ValidationError as error:
@@ -163,7 +168,7 @@ class Signature:
         if found is not None:
             raise InvalidArguments(self._misplaced(given) or f"{self.name} {_CANT}: {found}")
         if not self._is_sure:
-            self._read_again(model, dumped, self._model_without(without))
+            self._read_again(model, dumped, reading)
         return dumped
 
     def arguments(self, payload: Any) -> dict[str, Any]:
@@ -273,11 +278,6 @@ class Signature:
                 " names at runtime, not under TYPE_CHECKING"
             ) from error
 
-    def _taking(self, without: frozenset[str]) -> type[BaseModel]:
-        """Return what checks arguments as they are given: a text for bytes is meant as it is, and no base64."""
-        reading = self._model_without(without)
-        return self._model_without(without, "utf8") if self._takes_bytes else reading
-
     def _model_without(self, names: frozenset[str], read_bytes: BytesMode = "base64") -> type[BaseModel]:
         if not names and read_bytes == "base64":
             return self.model
@@ -333,12 +333,6 @@ class Signature:
             annotation: Any = typing.Annotated[listed(kind), Field(alias=parameter.name, exclude=False)]
             fields[f"a{number}"] = (annotation, default)
         return fields
-
-    def _make_returns(self) -> Returned:
-        try:
-            return Returned(self._resolve(signature_of(self.function).return_annotation))
-        except DefinitionError:
-            return Returned()
 
 
 def _written(annotation: Any) -> Any:
