@@ -297,6 +297,24 @@ def test_a_text_for_bytes_is_what_it_says() -> None:
     assert takes.signature.arguments(payload) == {"data": b"abcd", "more": [b"hello"]}
 
 
+def test_the_first_task_of_a_flow_is_given_its_arguments_as_every_other() -> None:
+    """What a task takes was known once it had been bound: until then a text for bytes was read as base64, for one."""
+
+    @task
+    def one() -> int:
+        return 1
+
+    @task
+    def two(data: bytes, said: dict[Any, int], other: int) -> int:
+        return len(data) + other
+
+    flow = Flow()
+    node = flow.add(one)
+
+    with pytest.raises(errors.InvalidArguments, match="said: the keys 1 and '1' are one text in JSON"):
+        flow.add(two, "hello", {1: 1, "1": 2}, node)
+
+
 def test_an_option_that_is_given_as_an_argument_is_told_where_it_goes() -> None:
     @task
     def add(n: int) -> int:

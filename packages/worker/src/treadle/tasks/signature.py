@@ -279,8 +279,9 @@ class Signature:
             ) from error
 
     def _model_without(self, names: frozenset[str], read_bytes: BytesMode = "base64") -> type[BaseModel]:
+        whole = self.model  # with it is known what the arguments take
         if not names and read_bytes == "base64":
-            return self.model
+            return whole
         if (names, read_bytes) not in self._partial:
             self._partial[names, read_bytes] = self._make_model(names, read_bytes)
         return self._partial[names, read_bytes]
