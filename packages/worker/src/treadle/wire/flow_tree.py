@@ -1,8 +1,9 @@
 """How a flow is drawn: as a tree of its tasks, with the chain of them that takes the longest."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -57,10 +58,14 @@ def critical_path(view: FlowView, now: datetime, usual: Mapping[str, float] = UN
     if view.is_capped:
         return CriticalPath((), 0.0)
     tasks, needs = {task.id: task for task in view.tasks}, _needs(view)
+    try:
+        order = list(TopologicalSorter({task_id: needs[task_id] for task_id in tasks}).static_order())
+    except CycleError:  # which no server has
+        return CriticalPath((), 0.0)
     best: dict[str, tuple[float, int]] = {}
     before: dict[str, str] = {}
-    for task_id in _after_their_needs(tasks, needs):
-        known = [(best[one], one) for one in needs[task_id] if one in best]
+    for task_id in order:
+        known = [(best[one], one) for one in needs[task_id]]
         (seconds, steps), before_it = max(known, default=((0.0, 0), ""))
         best[task_id] = (seconds + _counts_for(tasks[task_id], now, usual), steps + 1)
         before[task_id] = before_it
@@ -100,22 +105,3 @@ def _needs(view: FlowView) -> dict[str, list[str]]:
         if edge.task_id in shown and edge.needs_id in shown:
             needs[edge.task_id].append(edge.needs_id)
     return needs
-
-
-def _after_their_needs(tasks: Iterable[str], needs: Mapping[str, list[str]]) -> Iterator[str]:
-    """Yield each task behind all that it waits for; a circle, which no server has, is cut somewhere."""
-    seen: set[str] = set()
-    done: set[str] = set()
-    for start in tasks:
-        waiting = [start]
-        while waiting:
-            task_id = waiting[-1]
-            first_time = task_id not in seen
-            seen.add(task_id)
-            if first_time and (open_ones := [one for one in needs.get(task_id, ()) if one not in seen]):
-                waiting += open_ones
-                continue
-            waiting.pop()
-            if task_id not in done:
-                done.add(task_id)
-                yield task_id
