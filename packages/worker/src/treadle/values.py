@@ -66,7 +66,7 @@ def plain(value: Any, name: str, levels: int = MOST_LEVELS, *, round_trip: bool 
     if (found := fault(data, name, levels)) is not None:
         raise BadValue(str(found))
     if (found := clash(value, data)) is not None:
-        raise BadValue(str(_within(name, found)))
+        raise BadValue(str(found.within(name)))
     return data
 
 
@@ -205,7 +205,7 @@ def _unplain(value: Any, name: str, error: BaseException) -> Fault:
     parts: list[int | str] = []
     if any(mark in said_by(error) for mark in _ENDLESS):
         inside = [] if name else [str(part) for part, inner in members(value) if _refusal(inner) is not None]
-        return _within(name, below(inside[:1], Fault("", TOO_DEEP)))
+        return below(inside[:1], Fault("", TOO_DEEP)).within(name)
     for _ in range(MOST_LEVELS):
         for part, inner in members(value):
             if (refusal := _refusal(inner)) is not None:
@@ -214,13 +214,7 @@ def _unplain(value: Any, name: str, error: BaseException) -> Fault:
                 break
         else:
             break
-    return _within(name, below(parts, Fault("", _reason(value, error))))
-
-
-def _within(name: str, found: Fault) -> Fault:
-    """Return a fault with its place in what is called `name`, which may be words: "step 'charge'"."""
-    joint = "." if name and found.place and not found.place.startswith("[") else ""
-    return Fault(f"{name}{joint}{found.place}", found.why)
+    return below(parts, Fault("", _reason(value, error))).within(name)
 
 
 def _refusal(value: Any) -> BaseException | None:

@@ -67,6 +67,11 @@ class Fault:
     def __str__(self) -> str:
         return f"{self.place}: {self.why}" if self.place else self.why
 
+    def within(self, place: str) -> "Fault":
+        """Return it with its place as seen from outside, behind `place`, which may be words: "step 'charge'"."""
+        joint = "." if place and self.place and not self.place.startswith("[") else ""
+        return Fault(f"{place}{joint}{self.place}", self.why)
+
 
 class BadValue(ValueError):
     """A value that can't be kept; `fault` says where and why."""
@@ -171,8 +176,7 @@ def below(parts: Sequence[int | str], found: Fault) -> Fault:
     place = ""
     for part in parts:
         place = _inside(place, part) if isinstance(part, str) else f"{place}[{part}]"
-    joint = "." if place and found.place and not found.place.startswith("[") else ""
-    return Fault(_shortened(f"{place}{joint}{found.place}"), found.why)
+    return Fault(_shortened(found.within(place).place), found.why)
 
 
 def _fault_of_keys(value: dict[Any, Any]) -> str | None:
