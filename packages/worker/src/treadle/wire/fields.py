@@ -141,14 +141,9 @@ def few(most: int) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _findable(tags: JsonObject) -> JsonObject:
-    check(tags)
-    return tags
-
-
 _TAGS = 64
 
-Tags = Annotated[dict[Text, Any], Field(max_length=_TAGS), few(_TAGS), AfterValidator(_kept), AfterValidator(_findable)]
+Tags = Annotated[dict[Text, Any], Field(max_length=_TAGS), few(_TAGS), AfterValidator(_kept), AfterValidator(check)]
 """JSON values by name, to find a task by: at most 64 names, and bounded as `treadle.wire.tags` says."""
 
 GivenJson = Annotated[Any, LOOKED_THROUGH]

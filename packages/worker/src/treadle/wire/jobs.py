@@ -1,8 +1,8 @@
 """Jobs and their queues: registered, steered, and shown with what waits and runs."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from treadle.wire.fields import Flag, GivenObject, Instant, JsonObject, Model, Origin, Request, Text
 from treadle.wire.ids import Uuid
@@ -14,8 +14,6 @@ Fair = Literal["room"]
 
 class JobRegister(TaskOptions):
     """Registers a job, with the defaults of its tasks: `PUT /v1/rooms/{room}/jobs`."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", populate_by_name=True, defer_build=True)
 
     category: Text
     name: Text

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from treadle.wire.fields import MOST_WEIGHT, TEN_YEARS, Instant, Model, Request, Text
+from treadle.wire.pointers import is_pointer
 
 MOST_NAMED = 4
 """Limits that a task may count against."""
@@ -81,7 +82,7 @@ class LimitOfJob(LimitName, Caps):
     @field_validator("key")
     @classmethod
     def _points(cls, key: str | None) -> str | None:
-        if key is not None and key.startswith("/") and _BARE_TILDE.search(key):
+        if is_pointer(key) and _BARE_TILDE.search(key):
             raise ValueError("a key that begins with / is a JSON pointer: write ~0 there for ~, and ~1 for /")
         return key
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 from treadle.wire.fields import LONGEST_TEXT
 
@@ -10,14 +10,14 @@ _INDEX = re.compile("0|[1-9][0-9]*")
 """A place in a list, as RFC 6901 writes it."""
 
 
-def is_pointer(key: str | None) -> bool:
+def is_pointer(key: str | None) -> TypeGuard[str]:
     """Return whether a job's key points into the payload."""
     return key is not None and key.startswith("/")
 
 
 def pointers_among(keys: Iterable[str | None]) -> list[str]:
     """Return those of a job's keys that point into the payload."""
-    return [key for key in keys if key is not None and is_pointer(key)]
+    return [key for key in keys if is_pointer(key)]
 
 
 def key_at(pointer: str, content: Any) -> str | None:

@@ -10,7 +10,7 @@ which are keyed digests of what is found there, and null where nothing is.
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from treadle.wire.pointers import is_pointer
 
@@ -44,7 +44,7 @@ _TEXT = re.compile(rf"(?:([A-Za-z_][A-Za-z0-9_.]{{0,{LONGEST_CLASS - 1}}}): )?<{
 _BEGINNING = f"<{MARK}:"
 
 
-def is_seal(value: object) -> bool:
+def is_seal(value: object) -> TypeGuard[str]:
     """Return whether this is a seal, as far as one can see without the key."""
     return isinstance(value, str) and _WHOLE.fullmatch(value) is not None
 
@@ -54,7 +54,7 @@ def seal_of(value: object) -> str | None:
     if not isinstance(value, Mapping) or [*value] not in _KEYS or not _are_limit_keys(value.get(LIMIT_KEYS, {})):
         return None
     found = value[MARK]
-    return found if isinstance(found, str) and is_seal(found) else None
+    return found if is_seal(found) else None
 
 
 def _are_limit_keys(value: object) -> bool:

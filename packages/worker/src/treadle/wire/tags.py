@@ -28,8 +28,8 @@ _CONSTANTS = {"true": True, "false": False, "null": None}
 _EXACT = 2**53
 
 
-def check(tags: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for more than `MOST_VALUES` values, and for texts, numbers and names that are too long."""
+def check(tags: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the tags. Raises `ValueError` for more than `MOST_VALUES` values, and for what is too long."""
     for count, (path, value) in enumerate(_values(tags), 1):
         # What is nested is looked at only while it may be few enough.
         if count > MOST_VALUES or (isinstance(value, Mapping | list) and len(value) > MOST_VALUES):
@@ -38,6 +38,7 @@ def check(tags: Mapping[str, Any]) -> None:
             raise ValueError(f"{path}: a name has 1 to {LONGEST_NAME} characters")
         if not isinstance(value, Mapping | list) and len(_word(value)) > LONGEST_TEXT + 1:
             raise ValueError(f"{path}: more than {LONGEST_TEXT} characters")
+    return tags
 
 
 def entries(tags: Mapping[str, Any]) -> set[Entry]:
