@@ -126,23 +126,20 @@ class HttpChannel:
 
     def _request(self, way: Way, method: str, path: str, **options: Any) -> httpx.Request:
         """Return a request of the server's. Raises `InvalidArguments` for a path or parameters that none can have."""
-        try:
-            return self._built(way, method, path, **options)
-        except httpx.InvalidURL as error:
-            raise InvalidArguments(f"{method} {brief(path)}: no such request can be made ({error})") from None
-
-    def _built(self, way: Way, method: str, path: str, **options: Any) -> httpx.Request:
         if not path.startswith("/"):
             # It would go on with the host's name, and another host be shown the token.
             raise InvalidArguments(f"{brief(path)} is no path at the server: it begins with /, as /v1/stats")
-        url, headers = httpx.URL(way.url + path), {**options.pop("headers", {}), **way.headers}
-        extensions = {}
-        if way.address is not None:
-            # To the address that was looked at; the server, and its certificate, still go by the name.
-            headers["Host"] = url.netloc.decode()
-            extensions = {"sni_hostname": url.host}
-            url = url.copy_with(host=way.address)
-        return self._open().build_request(method, url, headers=headers, extensions=extensions, **options)
+        headers, extensions = {**options.pop("headers", {}), **way.headers}, {}
+        try:
+            url = httpx.URL(way.url + path)
+            if way.address is not None:
+                # To the address that was looked at; the server, and its certificate, still go by the name.
+                headers["Host"] = url.netloc.decode()
+                extensions = {"sni_hostname": url.host}
+                url = url.copy_with(host=way.address)
+            return self._open().build_request(method, url, headers=headers, extensions=extensions, **options)
+        except httpx.InvalidURL as error:
+            raise InvalidArguments(f"{method} {brief(path)}: no such request can be made ({error})") from None
 
     async def call(self, op: str, fields: Fields | None = None, *, resend: bool = True) -> Any:
         """Make the request that the socket's `op` stands for, with these fields, and return its answer.
