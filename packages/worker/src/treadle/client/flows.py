@@ -25,8 +25,7 @@ class Flows(Requester):
 
         `id` is the beginning of their ids.
         """
-        params = {name: value for name, value in (("room", room), ("id", id)) if value is not None}
-        return self._list(FlowItem, "/v1/flows", limit, offset, params=params)
+        return self._list(FlowItem, "/v1/flows", limit, offset, params={"room": room, "id": id})
 
     async def flow(self, flow_id: GivenId) -> FlowView:
         """Return a flow: its counts, its first 2,000 tasks, and what they wait for; raises `FlowNotFound`."""

@@ -156,8 +156,7 @@ class Queries(Requester):
 
         `room` and `job` (its full name) narrow it. A group's id stands for its tasks in a filter: `failure:ID`.
         """
-        params = {name: value for name, value in {"room": room, "job": job}.items() if value is not None}
-        answer = await self.request("GET", "/v1/failures", params=params)
+        answer = await self.request("GET", "/v1/failures", params={"room": room, "job": job})
         return FailureGroups.model_validate(
             {**answer, "items": [opened_texts(self.sealer, one) for one in answer["items"]]}
         )
