@@ -69,7 +69,8 @@ async def _work(
     items = await client.artifacts(task_id, run=run_id)
     if directory is not None and items:
         with writing(directory):
-            _make(directory)
+            # So that what is wrong with it is said once, and not of each artifact.
+            directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - a command does nothing else meanwhile
             for item in items:
                 if item.name in saved:
                     continue
@@ -80,11 +81,6 @@ async def _work(
                 except (_NotSaved, ArtifactNotFound) as error:  # an artifact may expire meanwhile
                     missed.append(str(error))
     return items, [path for path in saved.values() if path is not None], missed
-
-
-def _make(directory: Path) -> None:
-    """Make the directory, so that what is wrong with it is said once and not of each artifact."""
-    directory.mkdir(parents=True, exist_ok=True)
 
 
 def _place(directory: Path, name: str) -> Path:

@@ -22,8 +22,9 @@ def matches(task_filter: TaskFilter, task: Mapping[str, Any], *, workers: Worker
     """
     if task_filter.status is not None and task["status"] not in task_filter.status:
         return False
-    if not all(begins(task.get(column) or "", part) for column, part in _ids(task_filter)):
-        return False
+    for column, part in (("id", task_filter.id), ("flow_id", task_filter.flow)):
+        if part is not None and not begins(task.get(column) or "", part):
+            return False
     return (
         all(_is_among_its_own(task_filter, task, workers or {}))
         and _has_tags(task_filter, task)
@@ -31,12 +32,6 @@ def matches(task_filter: TaskFilter, task: Mapping[str, Any], *, workers: Worker
         and all(_is_of_its_time(task_filter, task))
         and _holds(task_filter.text or "", task)
     )
-
-
-def _ids(task_filter: TaskFilter) -> Iterator[tuple[str, str]]:
-    for column, part in (("id", task_filter.id), ("flow_id", task_filter.flow)):
-        if part is not None:
-            yield column, part
 
 
 def _is_among_its_own(task_filter: TaskFilter, task: Mapping[str, Any], workers: WorkerNames) -> Iterator[bool]:

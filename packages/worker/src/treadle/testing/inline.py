@@ -178,7 +178,7 @@ class InlineWorker:
             await self._tell(link, claim, [{**ref, **instead}])
 
     def _of_steps(self, claim: dict[str, Any], method: str, *args: Any) -> Any:
-        """Keep or ask in a loop of its own, as `_upload` does: what is kept is, before the code goes on."""
+        """Keep or ask at once: what is kept is, before the code goes on."""
 
         async def work() -> Any:
             http = HttpChannel(self._urls, self._token)
@@ -187,12 +187,9 @@ class InlineWorker:
             finally:
                 await http.close()
 
-        with ThreadPoolExecutor(max_workers=1) as thread:
-            return thread.submit(asyncio.run, work()).result()
+        return _aside(work())
 
     def _upload(self, claim: dict[str, Any], content: Content) -> ArtifactItem:
-        """Upload in a loop of its own: a function that is not async blocks this one."""
-
         async def work() -> ArtifactItem:
             uploader = Uploader(self._urls, self._token)
             try:
@@ -200,8 +197,7 @@ class InlineWorker:
             finally:
                 await uploader.close()
 
-        with ThreadPoolExecutor(max_workers=1) as thread:
-            return thread.submit(asyncio.run, work()).result()
+        return _aside(work())
 
     async def _close(self) -> None:
         assert self._http is not None
@@ -210,6 +206,12 @@ class InlineWorker:
             await self._link.close_worker()
         finally:
             await self._http.close()
+
+
+def _aside(work: Coroutine[Any, Any, R]) -> R:
+    """Run it in a loop of its own, in another thread: a function that is not async blocks this one."""
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 class _InlinePort:
