@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import click
 
 from treadle.cli import INTERRUPTED
-from treadle.cli.absent import ELSEWHERE, NotInstalled
 from treadle.cli.summaries import SummaryGroup
 from treadle.cli.texts import taking_texts
 from treadle.standard_files import close_unless_written, close_what_is_not_read
@@ -55,15 +54,22 @@ OWN = {
     "workers": Command("treadle.cli.workers:workers", "List workers and what they run, and have some drain."),
 }
 
+
+class Known(NamedTuple):
+    """A sub-command of another distribution: which brings it, and the line that help shows without loading it."""
+
+    distribution: str
+    summary: str
+
+
 KNOWN = {
-    "bench": "Measure how fast the server, its workers and the socket are.",
-    "copy": "Move a whole database between SQLite and PostgreSQL.",
-    "demo": "Start a server, a worker and real tasks, and watch them.",
-    "migrate": "Bring the database's schema up to date.",
-    "server": "Serve tasks over HTTP and a websocket.",
-    "watch": "Watch queues, tasks and workers live in the terminal.",
+    "bench": Known("treadle-bench", "Measure how fast the server, its workers and the socket are."),
+    "copy": Known("treadle-server", "Move a whole database between SQLite and PostgreSQL."),
+    "demo": Known("treadle-bench", "Start a server, a worker and real tasks, and watch them."),
+    "migrate": Known("treadle-server", "Bring the database's schema up to date."),
+    "server": Known("treadle-server", "Serve tasks over HTTP and a websocket."),
+    "watch": Known("treadle-tui", "Watch queues, tasks and workers live in the terminal."),
 }
-"""Summaries of what other distributions add, so that help doesn't load them."""
 
 
 def plugins() -> dict[str, EntryPoint]:
@@ -157,15 +163,16 @@ class LazyGroup(SummaryGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load a sub-command; None when there is none of that name.
 
-        Raises `NotInstalled`, which says what to install, for one that another distribution brings.
+        Raises click's `UsageError`, which says what to install, for one that another distribution brings.
         """
         if cmd_name in OWN:
             module, _, name = OWN[cmd_name].home.partition(":")
             command: click.Command = getattr(importlib.import_module(module), name)
             return taking_texts(command)
         entry = plugins().get(cmd_name)
-        if entry is None and cmd_name in ELSEWHERE and not ctx.resilient_parsing:  # a shell that completes
-            raise NotInstalled(f"`treadle {cmd_name}`", ELSEWHERE[cmd_name])
+        if entry is None and cmd_name in KNOWN and not ctx.resilient_parsing:  # a shell that completes
+            needed = KNOWN[cmd_name].distribution
+            raise click.UsageError(f"`treadle {cmd_name}` needs {needed}, which is not installed: pip install {needed}")
         if entry is None:
             return None
         loaded: click.Command = entry.load()
@@ -207,7 +214,7 @@ class LazyGroup(SummaryGroup):
         if name in OWN:
             return OWN[name].summary
         if name in KNOWN:
-            return KNOWN[name]
+            return KNOWN[name].summary
         distribution = plugins()[name].dist
         return f"From {distribution.name}." if distribution is not None else ""
 

@@ -4,7 +4,8 @@ import pytest
 from click.testing import CliRunner
 
 from treadle.cli import group
-from treadle.cli.absent import ELSEWHERE
+
+ELSEWHERE = {name: known.distribution for name, known in group.KNOWN.items()}
 
 
 @pytest.fixture
