@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -51,43 +51,37 @@ class Child:
     async def start(cls) -> "Child":
         """Start a Python of the same kind, with the same paths. Raises `OSError` where the system starts none."""
         ours, theirs = socket.socketpair()
-        try:
-            lease_killer = LeaseKiller()
-        except OSError:
-            ours.close()
-            theirs.close()
-            raise
-        try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-P",
-                "-m",
-                "treadle.isolation.child",
-                str(theirs.fileno()),
-                str(lease_killer.reader),
-                *_paths(),
-                pass_fds=[theirs.fileno(), lease_killer.reader],
-                stdin=asyncio.subprocess.DEVNULL,
-                env=_environment(),
-                # A group of its own: killing it ends what the task started too, and Ctrl-C reaches the worker alone.
-                start_new_session=True,
-            )
-        except BaseException:
-            ours.close()
-            lease_killer.close()
-            raise
-        finally:
-            theirs.close()
-            lease_killer.handed_over()
-        try:
-            reader, writer = await asyncio.open_connection(sock=ours)
-        except BaseException:
-            # Whoever wanted it has gone: nobody else knows of it.
-            process.kill()
-            ours.close()
-            lease_killer.close()
-            await process.wait()
-            raise
+        with ExitStack() as undone:
+            undone.callback(ours.close)
+            with theirs:
+                lease_killer = LeaseKiller()
+                undone.callback(lease_killer.close)
+                try:
+                    process = await asyncio.create_subprocess_exec(
+                        sys.executable,
+                        "-P",
+                        "-m",
+                        "treadle.isolation.child",
+                        str(theirs.fileno()),
+                        str(lease_killer.reader),
+                        *_paths(),
+                        pass_fds=[theirs.fileno(), lease_killer.reader],
+                        stdin=asyncio.subprocess.DEVNULL,
+                        env=_environment(),
+                        # A group of its own: killing it ends what the task started too, and Ctrl-C reaches the worker
+                        # alone.
+                        start_new_session=True,
+                    )
+                finally:
+                    lease_killer.handed_over()
+            try:
+                reader, writer = await asyncio.open_connection(sock=ours)
+            except BaseException:
+                # Whoever wanted it has gone: nobody else knows of it.
+                process.kill()
+                await process.wait()
+                raise
+            undone.pop_all()
         return cls(process, reader, writer, lease_killer)
 
     async def run(self, message: pipes.Message, on_message: Callable[["Child", pipes.Message], None]) -> dict[str, Any]:
