@@ -222,15 +222,11 @@ class HttpLink:
 
     async def leave(self) -> None:
         """Take no further requests, and let those under way end: within seconds, or they fail with `ConnectionLost`."""
-        if not self._has_left:
-            self._cut_short()
-        await self._idle.wait()
-
-    def _cut_short(self) -> None:
         self._has_left = True
         end = asyncio.get_running_loop().time() + SETTLING
         for limit in self._limits:
             limit.reschedule(end)
+        await self._idle.wait()
 
     async def _ask(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
         async with self._under_way():
