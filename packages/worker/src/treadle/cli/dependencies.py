@@ -91,6 +91,3 @@ def _list(ids: Ids) -> list[str]:
 
 async def _whole(client: "Client", said: Ids) -> Ids:
     return await full_id(client, said) if isinstance(said, str) else [await full_id(client, one) for one in said]
-
-
-__all__ = ["Bonds", "bonds_of", "dependencies"]

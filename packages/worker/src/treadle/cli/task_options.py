@@ -233,18 +233,3 @@ def pair(argument: str, form: str) -> tuple[str, str]:
     if not separator or not name:
         raise click.UsageError(f"{argument!r} is no {form}")
     return name, value
-
-
-__all__ = [
-    "TIME",
-    "Age",
-    "Duration",
-    "each_once",
-    "flag_of",
-    "named",
-    "options_of",
-    "pair",
-    "parsed",
-    "task_times",
-    "task_traits",
-]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack
 from treadle import tracing
 from treadle.client.bound import Readable
 from treadle.client.following import Following, too_late
-from treadle.client.options import TaskEdits, duration
+from treadle.client.options import duration
 from treadle.client.requests import task_of
 from treadle.client.results import RawTask
 from treadle.errors import InvalidArguments, TaskCancelled, TaskFailed, TreadleError
@@ -19,6 +19,7 @@ from treadle.ids import id_text
 from treadle.values import brief
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.ids import GivenId, TaskId
+from treadle.wire.options import TaskEdits
 from treadle.wire.runs import LogItem
 from treadle.wire.sealed import seal_of, shown
 from treadle.wire.status import Status

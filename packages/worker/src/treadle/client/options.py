@@ -165,6 +165,3 @@ def _explain(error: ValidationError, given: Mapping[str, Any]) -> str:
         else:
             places.append(reason(detail))
     return "; ".join(places)
-
-
-__all__ = ["Options", "TaskEdits", "as_options", "duration", "seconds", "template", "wire_edits"]
