@@ -203,7 +203,8 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         task = bound.task
         item = self._item_of(bound, options)
         room = self.room or task.job.room
-        return await self._send_one(room, item, task, wait=wait)
+        with tracing.submitting([item]):
+            return await self._registering({task}, lambda: self._batched(room, item, task, wait=wait))
 
     async def submit_many(
         self,
@@ -337,12 +338,8 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
             for answer, task, item in zip(answers, tasks, items, strict=True)
         ]
 
-    async def _send_one(self, room: str, item: dict[str, Any], task: Submittable, *, wait: bool) -> TaskHandle[Any]:
-        """Send one task, in one request with all that this turn of the loop submits."""
-        with tracing.submitting([item]):
-            return await self._registering({task}, lambda: self._batched(room, item, task, wait=wait))
-
     async def _batched(self, room: str, item: dict[str, Any], task: Submittable, *, wait: bool) -> TaskHandle[Any]:
+        """Send one task, in one request with all that this turn of the loop submits."""
         opening = self.opening()
         ending = opening.waiters.expect(item["id"]) if wait else None
         try:
@@ -361,7 +358,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     async def _registering(self, tasks: set[Submittable], send: Callable[[], Coroutine[Any, Any, R]]) -> R:
         """Send, and send once more when a job was missing that these tasks' registrations may have made."""
         try:
-            return await self.run(send())
+            return await self.opening().run(send())
         except JobNotFound as missing:
             if not (tasks and self._register_missing):
                 raise
@@ -370,7 +367,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
                     await self.register(task)
                 except Forbidden as forbidden:
                     raise missing from forbidden
-            return await self.run(send())
+            return await self.opening().run(send())
         except InvalidPayload as refused:
             if tasks:
                 refused.add_note(OTHER_VERSION)
