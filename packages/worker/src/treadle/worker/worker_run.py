@@ -121,17 +121,14 @@ class WorkerRun:
         if internal := [str(task.job) for task in self._config.tasks.values() if task.job.room == INTERNAL]:
             log.warning(OF_THE_SERVER, ", ".join(internal))
         with of, captured(wanted=self._config.settings.capture_output):
-            await self._work()
+            try:
+                await self._work()
+            except LifespanCut:
+                log.warning("the lifespan was cancelled: the worker was to end, and waited for it")
         if self._fatal is not None:
             raise self._fatal
 
     async def _work(self) -> None:
-        try:
-            await self._work_within()
-        except LifespanCut:
-            log.warning("the lifespan was cancelled: the worker was to end, and waited for it")
-
-    async def _work_within(self) -> None:
         async with self._resources() as resources, self._client() as self._helper, self._group:
             self._begin(resources)
             try:
