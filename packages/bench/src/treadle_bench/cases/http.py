@@ -61,14 +61,12 @@ def _run_wrk(wrk: str, harness: Harness, seconds: int) -> float:
     return float(found[1])
 
 
-PLAIN_HTTP = (
-    Case(
-        name="http",
-        summary="plain HTTP: submits one in a request, by wrk where it is installed; a worker that claims 100 at once",
-        figures=(
-            Figure(name="submit, 50 connections", unit="tasks/s"),
-            Figure(name="worker with bulk claims and reports", unit="tasks/s"),
-        ),
-        measure=_http,
+PLAIN_HTTP = Case(
+    name="http",
+    summary="plain HTTP: submits one in a request, by wrk where it is installed; a worker that claims 100 at once",
+    figures=(
+        Figure(name="submit, 50 connections", unit="tasks/s"),
+        Figure(name="worker with bulk claims and reports", unit="tasks/s"),
     ),
+    measure=_http,
 )

@@ -57,16 +57,14 @@ def _limits(testbed: Testbed) -> Iterator[Sample]:
     yield Sample("echo", percentile(times, 0.5))
 
 
-LIMITS = (
-    Case(
-        name="limits",
-        summary="the machine: sqlite3's durable INSERTs, one and 1,000 in a transaction, and a socket's echo",
-        figures=(
-            Figure(name="single INSERT", unit="rows/s"),
-            Figure(name="1,000 rows in a transaction", unit="rows/s"),
-            Figure(name="echo", unit="ms", is_rate=False),
-        ),
-        measure=_limits,
-        databases=(NONE,),
+LIMITS = Case(
+    name="limits",
+    summary="the machine: sqlite3's durable INSERTs, one and 1,000 in a transaction, and a socket's echo",
+    figures=(
+        Figure(name="single INSERT", unit="rows/s"),
+        Figure(name="1,000 rows in a transaction", unit="rows/s"),
+        Figure(name="echo", unit="ms", is_rate=False),
     ),
+    measure=_limits,
+    databases=(NONE,),
 )

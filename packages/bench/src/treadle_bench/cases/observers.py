@@ -39,16 +39,14 @@ def observed_drain(testbed: Testbed, count: int, observers: int) -> tuple[float,
     return rate, seen["ages"]
 
 
-OBSERVED = (
-    Case(
-        name="observers",
-        summary=f"a drain of {PLAIN:,} without and with {OBSERVERS} dashboards on sockets, in turn",
-        figures=(
-            Figure(name="alone", unit="tasks/s"),
-            Figure(name=f"with {OBSERVERS} observers", unit="tasks/s"),
-            Figure(name="cost", unit="%", is_rate=False),
-            Figure(name="lag, p95", unit="ms", is_rate=False),
-        ),
-        measure=_observers,
+OBSERVED = Case(
+    name="observers",
+    summary=f"a drain of {PLAIN:,} without and with {OBSERVERS} dashboards on sockets, in turn",
+    figures=(
+        Figure(name="alone", unit="tasks/s"),
+        Figure(name=f"with {OBSERVERS} observers", unit="tasks/s"),
+        Figure(name="cost", unit="%", is_rate=False),
+        Figure(name="lag, p95", unit="ms", is_rate=False),
     ),
+    measure=_observers,
 )

@@ -40,16 +40,14 @@ def _paths(harness: Harness) -> dict[str, list[str]]:
     }
 
 
-READING = (
-    Case(
-        name="reads",
-        summary=f"over HTTP, p50 of {READS}, with 1,000,000 pending (bulk submits): 100,000 in each of {QUEUES} queues",
-        figures=(
-            Figure(name=_POSITION, unit="ms", is_rate=False),
-            Figure(name=_PAGE, unit="ms", is_rate=False),
-            Figure(name=_COUNTS, unit="ms", is_rate=False),
-        ),
-        measure=_reads,
-        is_once=True,
+READING = Case(
+    name="reads",
+    summary=f"over HTTP, p50 of {READS}, with 1,000,000 pending (bulk submits): 100,000 in each of {QUEUES} queues",
+    figures=(
+        Figure(name=_POSITION, unit="ms", is_rate=False),
+        Figure(name=_PAGE, unit="ms", is_rate=False),
+        Figure(name=_COUNTS, unit="ms", is_rate=False),
     ),
+    measure=_reads,
+    is_once=True,
 )
