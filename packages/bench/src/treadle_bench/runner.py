@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -28,9 +28,9 @@ class BenchOptions:
     repeats: int
     scale: float
     scratch: Path
-    postgres_url: str | None = None
-    peers: Sequence[Peer] = ()
-    soak: Soak = field(default_factory=Soak)
+    postgres_url: str | None
+    peers: Sequence[Peer]
+    soak: Soak
 
 
 class Report(BaseModel):

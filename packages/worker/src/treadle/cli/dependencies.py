@@ -44,7 +44,7 @@ class Bonds:
 
     depends_on: Mapping[str, Ids]
     arguments_from: Mapping[str, str]
-    flow: str | None = None
+    flow: str | None
 
     async def over(self, client: "Client", options: "Options") -> "Options":
         """Return the options with these, by their whole ids. Raises `NotOne` for what begins none, or several."""

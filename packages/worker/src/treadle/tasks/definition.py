@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -179,7 +179,7 @@ class Configured(Generic[P, R_co]):
     """A task with options; its arguments keep their names, whatever they are."""
 
     task: Task[P, R_co]
-    options: Options = field(default_factory=Options)
+    options: Options
 
     def with_options(self, options: Options) -> "Configured[P, R_co]":
         """Return the task with `options` over those it has. Raises `InvalidArguments` for what are none."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from treadle.client.names import Names
@@ -37,8 +37,8 @@ class WorkerConfig:
     replace_schema: bool
     settings: "Settings"
     names: Names
-    middleware: tuple[Middleware, ...] = ()
-    sealer: Sealer = field(default_factory=lambda: Sealer(None))
+    middleware: tuple[Middleware, ...]
+    sealer: Sealer
 
     def opening(self, worker_id: str | None, held: list[dict[str, Any]], *, draining: bool) -> dict[str, Any]:
         """Return the body of the socket's `open`: the worker, its jobs, and `held`, runs (`RunRef`) that it has.
