@@ -1,7 +1,7 @@
 """What a worker over plain HTTP does when the answer to a request was lost on its way (C1, T8)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Container
 from typing import Any
 
 import httpx
@@ -14,6 +14,7 @@ from treadle.settings import Settings
 from treadle.transport.http import HttpChannel
 from treadle.transport.retries import HoldCut
 from treadle.worker.link import CLAIM_WAIT, HttpLink, Poll
+from treadle.worker.runner import Runner
 from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio
@@ -73,13 +74,20 @@ async def test_a_wait_for_claims_that_is_cut_off_goes_on_at_once_in_shorter_ones
                 raise HoldCut("answers 504", 5.03)
             return []
 
-        async def return_strange(self, known: Callable[[], set[RunKey]]) -> None:
+        async def return_strange(self, held: Container[RunKey]) -> None:
             done.append("looked for what was lost")
 
-    room = asyncio.Event()
-    room.set()
+    class FreeRunner(Runner):
+        free = 1
+
+        def __init__(self) -> None:
+            self.freed = asyncio.Event()
+            self.freed.set()
+
+        def take(self, claims: list[dict[str, Any]], since: float) -> None: ...
+
     link = CutLink(HttpChannel(("http://unused.invalid",), None))
-    poll = Poll(link, lambda *_: None, free=lambda: 1, room=room, known=set, leaves=lambda: done.count(4) == 3)
+    poll = Poll(link, FreeRunner(), (), leaves=lambda: done.count(4) == 3)
 
     await poll.run()
 

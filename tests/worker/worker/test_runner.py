@@ -1,7 +1,7 @@
 """When code begins: a target's at once, where enough of its lease is left (G5); what waits too long, elsewhere."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -329,19 +329,24 @@ async def test_g5_over_http_a_lease_counts_from_when_the_claim_was_asked_for(mon
             clock.now += 19
             return [CLAIM]
 
-        async def return_strange(self, known: Callable[[], set[RunKey]]) -> None:
+        async def return_strange(self, held: Container[RunKey]) -> None:
             """Nothing was lost."""
 
-    def take(claims: list[dict[str, Any]], since: float) -> None:
-        taken.extend(Held(claim, since) for claim in claims)
-        took.set()
+    class RoomForOne(Runner):
+        free = 1
 
-    frees: Iterator[int] = iter([1, 0])
-    room = asyncio.Event()
-    room.set()
+        def __init__(self) -> None:
+            self.freed = asyncio.Event()
+            self.freed.set()
+
+        def take(self, claims: list[dict[str, Any]], since: float) -> None:
+            taken.extend(Held(claim, since) for claim in claims)
+            self.free = 0
+            took.set()
+
     began = clock.now
     link = SlowLink(HttpChannel(("http://unused.invalid",), None))
-    poll = Poll(link, take, free=lambda: next(frees), room=room, known=set, leaves=lambda: False)
+    poll = Poll(link, RoomForOne(), (), leaves=lambda: False)
     polling = asyncio.ensure_future(poll.run())
     async with asyncio.timeout(20):
         await took.wait()

@@ -21,7 +21,7 @@ from treadle.transport.bearer import Refusals
 from treadle.transport.retries import QuietLog, delays
 from treadle.transport.session import Session
 from treadle.wire.amounts import counted
-from treadle.worker.link import CLAIM_WAIT, Claims, HttpLink, Link, Poll, SocketLink
+from treadle.worker.link import CLAIM_WAIT, HttpLink, Link, Poll, SocketLink
 from treadle.worker.reports import AT_ONCE
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ class Connector:
         self._on_open = on_open
         self._on_refused = on_refused
         self._spawn = spawn
-        self._take: Claims
         self._runner: Runner
         # Chosen here, so that an opening whose answer was lost makes no second worker.
         self.worker_id: str = new_worker_id()
@@ -247,16 +246,8 @@ class Connector:
                 self._work_plainly()
 
     async def _poll(self, link: HttpLink) -> None:
-        poll = Poll(
-            link,
-            self._runner.take,
-            free=lambda: self._runner.free,
-            room=self._runner.freed,
-            known=lambda: set(self._leases.held),
-            leaves=lambda: self._leaves_plain,
-        )
         try:
-            await poll.run()
+            await Poll(link, self._runner, self._leases.held, leaves=lambda: self._leaves_plain).run()
         except WorkerNotFound:
             log.warning("the server has forgotten the worker: it registers anew")
             self._forget()

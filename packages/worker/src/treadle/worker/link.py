@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,11 +17,9 @@ from treadle.wire.pages import MOST_OF_PAGE
 
 if TYPE_CHECKING:
     from treadle.transport.http import HttpChannel
+    from treadle.worker.runner import Runner
 
 log: logging.Logger = logging.getLogger("treadle.worker")
-
-Claims = Callable[[list[dict[str, Any]], float], None]
-"""Takes claims, and a moment of our monotonic clock before which the server did not write them."""
 
 CLAIM_WAIT = 10
 """Seconds that one request waits for tasks: a worker that goes back to the socket lets the last one end."""
@@ -149,10 +147,9 @@ class HttpLink:
         content = {name: value for name, value in job.items() if name != "room"} | {"worker_id": self._worker_id}
         return await self._ask("PUT", f"/v1/rooms/{path_part(job['room'])}/jobs", content)
 
-    async def return_strange(self, known: Callable[[], set[RunKey]]) -> None:
-        """Hand back what was claimed for the worker by requests whose answer was lost; `known` is what it holds."""
+    async def return_strange(self, held: Container[RunKey]) -> None:
+        """Hand back what was claimed for the worker by requests whose answer was lost; `held` is what it holds."""
         worker = await self._ask("GET", f"/v1/workers/{self._worker_id}")
-        held = known()
         strange = [
             {"task_id": run["task_id"], "run_id": run["run_id"]}
             for run in worker["running"]
@@ -251,38 +248,29 @@ class HttpLink:
 
 
 class Poll:
-    """Claims over plain HTTP, as many as there is room for, until `leaves` says to stop.
+    """Claims over plain HTTP, as much as the runner has room for, until `leaves` says to stop.
 
-    `known` is what the worker holds: a claim whose answer was lost is found by it, and handed back.
+    `held` is what the worker holds: a claim whose answer was lost is found by it, and handed back.
     """
 
     def __init__(
-        self,
-        link: HttpLink,
-        take: Claims,
-        *,
-        free: Callable[[], int],
-        room: asyncio.Event,
-        known: Callable[[], set[RunKey]],
-        leaves: Callable[[], bool],
+        self, link: HttpLink, runner: "Runner", held: Container[RunKey], *, leaves: Callable[[], bool]
     ) -> None:
         self._link = link
-        self._take = take
-        self._free = free
-        self._room = room
-        self._known = known
+        self._runner = runner
+        self._held = held
         self._leaves = leaves
         self._wait: float = CLAIM_WAIT
         self._looks_at = monotonic()
         """When to look for claims that were lost on their way, by our monotonic clock."""
 
     async def run(self) -> None:
-        """Claim; ends when it `leaves` and `room` is set. Raises the `ProblemError` that the server refuses with."""
+        """Claim; ends when it `leaves` and the runner is freed. Raises the server's `ProblemError`."""
         waits, quiet = delays(), QuietLog(log)
         while not self._leaves():
-            await self._room.wait()
-            self._room.clear()
-            while not self._leaves() and (count := self._free()) > 0:
+            await self._runner.freed.wait()
+            self._runner.freed.clear()
+            while not self._leaves() and (count := self._runner.free) > 0:
                 try:
                     await self._turn(count)
                 except HoldCut as cut:
@@ -305,7 +293,7 @@ class Poll:
     async def _turn(self, count: int) -> None:
         asked = monotonic()
         if asked >= self._looks_at:
-            await self._link.return_strange(self._known)
+            await self._link.return_strange(self._held)
             asked = monotonic()
             self._looks_at = asked + LOOKS
-        self._take(await self._link.claim(count, wait=self._wait), asked)
+        self._runner.take(await self._link.claim(count, wait=self._wait), asked)
