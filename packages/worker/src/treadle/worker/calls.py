@@ -67,10 +67,10 @@ class Caller:
         credentials: Credentials,
         resources: Any,
         uploader: Uploader,
-        middleware: Sequence[Middleware] = (),
+        middleware: Sequence[Middleware],
         *,
-        captures_output: bool = False,
-        codec: Codec | None = None,
+        captures_output: bool,
+        codec: Codec | None,
         steps: StepKeeper,
     ) -> None:
         self._codec = codec

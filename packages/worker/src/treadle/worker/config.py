@@ -40,17 +40,17 @@ class WorkerConfig:
     middleware: tuple[Middleware, ...]
     sealer: Sealer
 
-    def opening(self, worker_id: str | None, held: list[dict[str, Any]], *, draining: bool) -> dict[str, Any]:
+    def opening(self, worker_id: str, held: list[dict[str, Any]], *, draining: bool) -> dict[str, Any]:
         """Return the body of the socket's `open`: the worker, its jobs, and `held`, runs (`RunRef`) that it has.
 
-        `worker_id` is None for a worker that is to get its id from the server; `draining` says that it takes no more.
+        `draining` says that it takes no more.
         """
         worker: dict[str, Any] = {
+            "id": worker_id,
             "name": self.name,
             "concurrency": self.concurrency,
             "min_concurrency": self.min_concurrency,
             "version": __version__,
-            **({"id": worker_id} if worker_id else {}),
             **({"group": self.group} if self.group else {}),
             **({"pool": self.pool} if self.pool else {}),
         }

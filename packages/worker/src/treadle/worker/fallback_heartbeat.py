@@ -41,7 +41,7 @@ class FallbackHeartbeat:
         urls: tuple[str, ...],
         token: str | Bearer | None,
         *,
-        worker_id: Callable[[], str | None],
+        worker_id: Callable[[], str],
         apply: Apply,
     ) -> None:
         self._leases = leases
@@ -73,14 +73,11 @@ class FallbackHeartbeat:
             self._disconnect(way)
 
     def _beat(self) -> None:
-        worker_id = self._worker_id()
-        if worker_id is None:
-            return
         sent = monotonic()
         body = to_json(self._leases.body())
         for way in self._ways():
             try:
-                answer = self._patch(way, f"/v1/workers/{worker_id}", body)
+                answer = self._patch(way, f"/v1/workers/{self._worker_id()}", body)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 self._waits.say(f"no heartbeat over HTTP at {way.url} either: {error}", "trying again")
                 self._disconnect(way)
