@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from treadle.errors import TreadleError
 from treadle.wire.fields import MOST_MULTIPLIER, MOST_RANDOMIZATION, MOST_TRIES, TEN_YEARS
 from treadle.wire.log_lines import Style
-from treadle.wire.names import InvalidRoom, parse_room
+from treadle.wire.names import InvalidRoom, Room, parse_room
 from treadle.wire.paths import UserPath, default_data_dir
 from treadle.wire.reasons import reason
 
@@ -53,7 +53,7 @@ class Settings(BaseSettings):
     """A file with such keys, one on each line, when `encryption_keys` has none."""
     data_dir: UserPath = Field(default_factory=default_data_dir)
     """Where a local server keeps its database and its first token."""
-    room: str = "@global"
+    room: Room = "@global"
     """The room that tasks are submitted from."""
     outbox_database_url: SecretStr | None = None
     """The database whose outbox `treadle outbox` hands over, as SQLAlchemy's URLs name it."""
@@ -94,11 +94,6 @@ class Settings(BaseSettings):
     def _urls_are_http(cls, value: str) -> str:
         split_urls(value)
         return value
-
-    @field_validator("room")
-    @classmethod
-    def _room_is_one(cls, value: str) -> str:
-        return parse_room(value)
 
     @property
     def urls(self) -> tuple[str, ...]:

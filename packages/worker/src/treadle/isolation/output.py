@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol, cast
+from typing import Any, TextIO, cast
 
 from treadle.values import clean
 from treadle.wire.runs import Level
@@ -86,20 +86,13 @@ def _level_of(number: int) -> Level:
     return "debug"
 
 
-class Writable(Protocol):
-    """What standard output is."""
-
-    def write(self, text: str, /) -> int:
-        """Write text."""
-
-
 class Shared:
     """Standard error, or output: a run that closes it closes nothing, for all that runs in this process writes there.
 
     Each line of the worker's log would raise a ValueError, and end it.
     """
 
-    def __init__(self, stream: Writable) -> None:
+    def __init__(self, stream: TextIO | io.TextIOBase) -> None:
         self._stream = stream
 
     def close(self) -> None:
