@@ -289,9 +289,6 @@ class Dashboard(App[None]):
                 self._turn_to(value)
             case "context":
                 self._switch_context(value)
-            case verb:
-                assert self.front_screen is not None
-                self.front_screen.run_worker(self.front_screen.pause_queue(value, paused=verb == "pause"))
 
     def _show_flow(self, key: str) -> None:
         """Show a flow by its id, with the cursor at the task whose id follows that."""

@@ -50,6 +50,13 @@ class AskingScreen(Screen[None]):
         """Let it be shown why what ran beside the screen came to nothing."""
         self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
 
+    def tell_of(self, work: Coroutine[Any, Any, Report]) -> None:
+        """Run `work` beside the screen, and tell what came of it."""
+        self.run_worker(self._told(work))
+
+    async def _told(self, work: Coroutine[Any, Any, Report]) -> None:
+        self.post_message(self.Told(await work))
+
     # What is asked.
 
     @property

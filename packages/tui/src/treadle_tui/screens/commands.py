@@ -123,14 +123,11 @@ class CommandActions(AskingScreen):
 
     def with_pause_queue(self, job: str) -> None:
         """Pause a queue by its job's name. Raises `CommandError` unless one queue is meant."""
-        self._pause(self._queue(job), paused=True)
+        self.tell_of(self.ctx.executor.pause_queue(self._queue(job), paused=True))
 
     def with_resume_queue(self, job: str) -> None:
         """Resume a queue by its job's name. Raises `CommandError` unless one queue is meant."""
-        self._pause(self._queue(job), paused=False)
-
-    def _pause(self, job: str, *, paused: bool) -> None:
-        self.ctx.carry_out("pause" if paused else "resume", job)
+        self.tell_of(self.ctx.executor.pause_queue(self._queue(job), paused=False))
 
     def _queue(self, name: str) -> str:
         known = self.ctx.model.queue_rows()

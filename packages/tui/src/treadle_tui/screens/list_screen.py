@@ -1,6 +1,6 @@
 """What the screens of one list share: the grid, the filter line where there is one, and verbs on a row's task."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -229,14 +229,11 @@ class ListScreen(BaseScreen, Generic[Row]):
         is_lost = row is not None and row.health == "lost"
         return {"remove-worker": is_lost, "drain-worker": row is not None and not is_lost and row.health != "draining"}
 
-    def steer_worker(self, key: str | None, verb: Callable[[WorkerRow], Awaitable[Report]]) -> None:
+    def steer_worker(self, key: str | None, verb: Callable[[WorkerRow], Coroutine[Any, Any, Report]]) -> None:
         """Do something to the worker with this id, if it is there, and say what came of it."""
         row = self.ctx.model.worker_rows().get(key or "")
         if row is not None:
-            self.run_worker(self._steer_worker(row, verb))
-
-    async def _steer_worker(self, row: WorkerRow, verb: Callable[[WorkerRow], Awaitable[Report]]) -> None:
-        self.post_message(self.Told(await verb(row)))
+            self.tell_of(verb(row))
 
     # Verbs on a row's task: it is read anew first, for the row says too little of it to act on.
 

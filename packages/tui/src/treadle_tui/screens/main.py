@@ -337,7 +337,7 @@ class Main(BaseScreen):
         if self._queues.rows.cursor == ALL_QUEUES:
             self.tell(Report("queues are paused and resumed one by one: go to one of them", ok=False))
         elif self._queues.rows.cursor is not None:
-            self.run_worker(self.pause_queue(self._queues.rows.cursor, paused=paused))
+            self.tell_of(self.ctx.executor.pause_queue(self._queues.rows.cursor, paused=paused))
 
     # The filter.
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.verbs.commands import CommandError
-from treadle_tui.core.verbs.plan import Refusal, Report
+from treadle_tui.core.verbs.plan import Refusal
 from treadle_tui.core.verbs.reruns import StepError, read_step, refused
 from treadle_tui.screens.asking import AskingScreen
 from treadle_tui.widgets.step_prompt import StepPrompt
@@ -36,7 +36,7 @@ class RerunActions(AskingScreen):
 
         def answered(line: str | None) -> None:
             if line is not None:
-                self.run_worker(self._rerun(task, read_step(line)), group="rerun")
+                self.tell_of(self.ctx.executor.rerun(task, read_step(line)))
 
         prompt = StepPrompt(f"Run {short_id(task.id)} again", self.steps(), left_out=self.steps_left_out())
         self.app.push_screen(prompt, answered)
@@ -50,7 +50,7 @@ class RerunActions(AskingScreen):
         found = self._found()
         if isinstance(found, Refusal):
             raise CommandError(found.reason)
-        self.run_worker(self._rerun(found, step), group="rerun")
+        self.tell_of(self.ctx.executor.rerun(found, step))
 
     def _found(self) -> TaskItem | Refusal:
         """Return the task, or why it can't be run again."""
@@ -60,9 +60,3 @@ class RerunActions(AskingScreen):
         if task is None:
             return Refusal("this task is not here")
         return refused(task) or task
-
-    # This runs beside the screen and tells it by message; it touches no widget.
-
-    async def _rerun(self, task: TaskItem, step: str | None) -> None:
-        report: Report = await self.ctx.executor.rerun(task, step)
-        self.post_message(self.Told(report))

@@ -74,7 +74,4 @@ class Schedules(ListScreen[ScheduleRow]):
 
     def _act_on_it(self, verb: ScheduleVerb) -> None:
         if self.row is not None:
-            self.run_worker(self._ask_for(verb, self.row.item.room_id, self.row.item.name))
-
-    async def _ask_for(self, verb: ScheduleVerb, room: str, name: str) -> None:
-        self.post_message(self.Told(await self.ctx.executor.steer_schedule(verb, room, name)))
+            self.tell_of(self.ctx.executor.steer_schedule(verb, self.row.item.room_id, self.row.item.name))

@@ -42,7 +42,7 @@ class SteeringActions(AskingScreen):
 
     def act_undo(self) -> None:
         """Take the last action back."""
-        self.run_worker(self._undo())
+        self.tell_of(self.ctx.executor.undo())
 
     def act_report(self) -> None:
         """Look through what the last action did to each task."""
@@ -64,7 +64,7 @@ class SteeringActions(AskingScreen):
         if isinstance(planned, Refusal):
             self.tell(planned.report)
         elif planned.question == "none":
-            self.run_worker(self._carry_out(planned))
+            self.tell_of(self.ctx.executor.carry_out(planned))
         else:
             self._ask(planned)
 
@@ -98,18 +98,6 @@ class SteeringActions(AskingScreen):
     def _ask(self, planned: Plan) -> None:
         def answered(agreed: bool | None) -> None:  # noqa: FBT001 - Textual calls it with the dialog's result
             if agreed:
-                self.run_worker(self._carry_out(planned))
+                self.tell_of(self.ctx.executor.carry_out(planned))
 
         self.app.push_screen(Confirm(planned, self.ctx.glyphs), answered)
-
-    # These run beside the screen and tell it by message; they touch no widget.
-
-    async def _carry_out(self, planned: Plan) -> None:
-        self.post_message(self.Told(await self.ctx.executor.carry_out(planned)))
-
-    async def _undo(self) -> None:
-        self.post_message(self.Told(await self.ctx.executor.undo()))
-
-    async def pause_queue(self, job: str, *, paused: bool) -> None:
-        """Pause or resume a queue, and tell."""
-        self.post_message(self.Told(await self.ctx.executor.pause_queue(job, paused=paused)))
