@@ -33,7 +33,7 @@ async def test_6_what_was_named_of_a_list_that_was_left_is_not_marked_in_the_nex
         await stage.press("2")
         async with slow(stage):
             await stage.press("asterisk")
-            stage.app.carry_out("filter", "status:pending")
+            stage.app.go("filter", "status:pending")
 
         assert "marked" not in stage.text()
 

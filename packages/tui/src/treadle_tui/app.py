@@ -77,7 +77,6 @@ class Dashboard(App[None]):
         for known in THEMES.values():
             self.register_theme(known)
         self.app_state = app_state or AppState()
-        self.app_state.themes = tuple(THEMES)
         self.app_state.web = self.is_web
         self._connect = connect
         self._ascii_only = ascii_only
@@ -106,7 +105,6 @@ class Dashboard(App[None]):
             feed=feed,
             executor=Executor(model, feed, read_only=connection.read_only),
             go=self.go,
-            carry_out=self.carry_out,
             opened=self._opened,
             query=TaskQuery(room=connection.room, text=wanted, now=model.time.now),
             glyphs=ASCII if self._ascii_only else UNICODE,
@@ -242,67 +240,38 @@ class Dashboard(App[None]):
             case "task", str(key):
                 self.push_screen(Detail(self._ctx, key))
             case "flow", str(key):
-                self._show_flow(key)
+                # Behind the flow's id may stand that of the task to begin at.
+                flow_id, _, task_id = key.partition(" ")
+                self.push_screen(Flow(self._ctx, flow_id, start_at=task_id or None))
+            case "context", str(name):
+                self._switch_context(name)
             case pane, key if pane in LIST_SCREENS:
                 if not isinstance(self.front_screen, LIST_SCREENS[pane]):
                     self._home()
                     self.push_screen(LIST_SCREENS[pane](self._ctx, start_at=key))
             case "back", _:
                 self.pop_screen()
-            case "worker", str(key):
+            case _:
                 self._home()
-                self._main.narrow(f"worker:{key}")
-            case "queue", str(key):
-                self._home()
-                self._main.select(key)
-            case "view", str(text):
-                self._home()
-                self._main.narrow_everywhere(text)
-            case "failed", str(key):
-                self._home()
-                self._main.narrow(f'job:"{key}" status:failed')
-            case "filter", _:
-                self._home()
-                self._main.act_filter()
-            case pane, _:
-                self._home()
-                self._main.focus_pane(pane)
+                self._show_on_main(where, key)
 
-    def carry_out(self, what: str, value: str = "") -> None:
-        """Do what was commanded."""
-        match what:
-            case "filter":
-                self._home()
-                self._main.narrow(value)
-            case "queue":
-                self._home()
-                self._main.select(value)
+    def _show_on_main(self, where: str, key: str | None) -> None:
+        match where, key:
+            case "queue", str(job):
+                self._main.select(job)
+            case "tasks", str(job):
+                self._main.select(job)
                 self._main.focus_pane("tasks")
-            case "view":
-                self._home()
-                self._main.narrow_everywhere(value)
-            case "open":
-                self.push_screen(Detail(self._ctx, value))
-            case "flow":
-                self._show_flow(value)
-            case "theme":
-                self._turn_to(value)
-            case "context":
-                self._switch_context(value)
-
-    def _show_flow(self, key: str) -> None:
-        """Show a flow by its id, with the cursor at the task whose id follows that."""
-        flow_id, _, task_id = key.partition(" ")
-        self.push_screen(Flow(self._ctx, flow_id, start_at=task_id or None))
-
-    def _turn_to(self, theme: str) -> None:
-        """Show it in a theme's colours; the next one's when none is named."""
-        names = list(THEMES)
-        now = next((index for index, name in enumerate(names) if THEMES[name].name == self.theme), -1)
-        chosen = theme or names[(now + 1) % len(names)]
-        self.theme = THEMES[chosen].name
-        if self.front_screen is not None:
-            self.front_screen.tell(Report(f"theme {chosen}", ok=True))
+            case "filter", str(text):
+                self._main.narrow(text)
+            case "filter", None:
+                self._main.act_filter()
+            case "view", str(text):
+                self._main.narrow_everywhere(text)
+            case "failed", str(job):
+                self._main.narrow(f'job:"{job}" status:failed')
+            case pane, _:
+                self._main.focus_pane(pane)
 
     def _switch_context(self, context: str) -> None:
         """Leave this server for another context's; stay where it can't be reached for what the file says."""

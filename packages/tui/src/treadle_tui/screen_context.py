@@ -35,12 +35,10 @@ class ScreenContext:
     feed: Feed
     executor: Executor
     go: Callable[..., None]
-    """Goes to another pane or screen, `queues`, `tasks` or `workers`, or to a `task` by its id, at once.
+    """Goes to another pane or screen, `queues` or `workers`, to a `task` or another `context` by its name, at once.
 
     A message would be behind the keys that are typed already, and these would act on what was left.
     """
-    carry_out: Callable[..., None]
-    """Does at once what a command says that is not a screen's own: `theme`, `filter`, `open` and others, by a value."""
     opened: Callable[[Worker[None]], None]
     """Hears that what a key asked for is answered, and the answer shown."""
     query: TaskQuery = field(default_factory=TaskQuery)

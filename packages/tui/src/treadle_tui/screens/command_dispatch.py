@@ -5,6 +5,7 @@ from typing import Protocol
 
 from treadle import filters
 from treadle_tui.core.draw.spans import SPANS
+from treadle_tui.core.setup.theme_names import THEMES
 from treadle_tui.core.verbs.action import Action, Takes
 from treadle_tui.core.verbs.actions import ACTIONS
 from treadle_tui.core.verbs.commands import CommandError, Completion, begun_with, complete, read_command, wanted
@@ -104,7 +105,7 @@ def choices(screen: Commandable, takes: Takes, part: str) -> Iterable[str]:
         case "order":
             return begun_with(part, screen.orders())
         case "theme":
-            return begun_with(part, app_state.themes)
+            return begun_with(part, THEMES)
         case "view":
             return begun_with(part, app_state.views)
         case "context":

@@ -15,6 +15,7 @@ from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.screens.asking import AskingScreen
 from treadle_tui.screens.command_dispatch import completions, run_command
+from treadle_tui.theme import THEMES
 from treadle_tui.widgets.command_line import CommandLine
 
 
@@ -69,7 +70,7 @@ class CommandActions(AskingScreen):
             filters.parse(text)
         except filters.FilterError as error:
             raise CommandError(str(error)) from None
-        self.ctx.carry_out("filter", text)
+        self.ctx.go("filter", text)
 
     def with_view(self, name: str) -> None:
         """Show a saved view: the tasks of every queue that its filter means, unless it names one.
@@ -80,7 +81,7 @@ class CommandActions(AskingScreen):
         if name not in known:
             listed = f"it is one of {', '.join(known)}" if known else "the configuration file has none"
             raise CommandError(f'there is no view "{name}": {listed}')
-        self.ctx.carry_out("view", known[name])
+        self.ctx.go("view", known[name])
 
     def act_view(self) -> None:
         """Let a saved view be chosen, or say where they are written down."""
@@ -91,14 +92,14 @@ class CommandActions(AskingScreen):
 
     def with_tasks(self, job: str) -> None:
         """Show a queue's tasks. Raises `CommandError` unless one queue is meant."""
-        self.ctx.carry_out("queue", self._queue(job))
+        self.ctx.go("tasks", self._queue(job))
 
     def with_open(self, part: str) -> None:
         """Open the task whose id begins, or on the screen ends, with a part; look for it when it is not here.
 
         Raises `CommandError` when several here are meant, and for what no id begins with.
         """
-        self._go_by_id("open", "task", "id", part, self.ctx.model.tasks.rows)
+        self._go_by_id("task", "id", part, self.ctx.model.tasks.rows)
 
     def with_flow(self, part: str) -> None:
         """Show the flow whose id begins, or on the screen ends, with a part; list its tasks when none of them is here.
@@ -107,15 +108,15 @@ class CommandActions(AskingScreen):
         """
         model = self.ctx.model
         tasks = [*model.tasks.rows.values(), *(detail.task for detail in model.task.rows.values())]
-        self._go_by_id("flow", "flow", "flow", part, {task.flow_id for task in tasks if task.flow_id is not None})
+        self._go_by_id("flow", "flow", part, {task.flow_id for task in tasks if task.flow_id is not None})
 
-    def _go_by_id(self, where: str, what: str, key: str, part: str, here: Iterable[str]) -> None:
+    def _go_by_id(self, what: str, key: str, part: str, here: Iterable[str]) -> None:
         part = part.lower()
         found = [one for one in here if begins(one, part) or one.endswith(part)]
         if len(found) > 1:
             raise CommandError(f"{len(found)} {what}s here fit {part}, such as {found[0]}: write more of the id")
         if found or is_uuid(part):
-            self.ctx.carry_out(where, found[0] if found else part)
+            self.ctx.go(what, found[0] if found else part)
         elif re.fullmatch(ID_BEGINNING, part) is None:
             raise CommandError(f'"{clean(part)}" is no {what}\'s id: that is as 0199c2d4-…, or how it begins')
         else:
@@ -140,13 +141,16 @@ class CommandActions(AskingScreen):
 
     def with_theme(self, name: str) -> None:
         """Show it in a theme's colours. Raises `CommandError` when there is no such theme."""
-        if name not in self.ctx.app_state.themes:
-            raise CommandError(f'there is no theme "{name}": it is one of {", ".join(self.ctx.app_state.themes)}')
-        self.ctx.carry_out("theme", name)
+        if name not in THEMES:
+            raise CommandError(f'there is no theme "{name}": it is one of {", ".join(THEMES)}')
+        self.app.theme = THEMES[name].name
+        self.tell(Report(f"theme {name}", ok=True))
 
     def act_theme(self) -> None:
         """Show it in the next theme's colours."""
-        self.ctx.carry_out("theme")
+        names = list(THEMES)
+        now = next((index for index, name in enumerate(names) if THEMES[name].name == self.app.theme), -1)
+        self.with_theme(names[(now + 1) % len(names)])
 
     def with_span(self, name: str) -> None:
         """Draw the charts over a time, by its name. Raises `CommandError` when there is no such one."""
@@ -164,7 +168,7 @@ class CommandActions(AskingScreen):
         if name not in known:
             listed = f"it is one of {', '.join(known)}" if known else "the configuration file has none"
             raise CommandError(f'there is no context "{name}": {listed}')
-        self.ctx.carry_out("context", name)
+        self.ctx.go("context", name)
 
     def act_context(self) -> None:
         """Tell which contexts there are."""

@@ -57,4 +57,4 @@ class Workers(ListScreen[WorkerRow]):
     def act_open(self) -> None:
         """Show the worker's tasks."""
         if self.pane.rows.cursor is not None:
-            self.ctx.go("worker", self.pane.rows.cursor)
+            self.ctx.go("filter", f"worker:{self.pane.rows.cursor}")

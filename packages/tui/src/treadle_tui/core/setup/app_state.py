@@ -24,8 +24,6 @@ class AppState:
 
     keymap: Keymap = field(default_factory=Keymap)
     history: History = field(default_factory=History)
-    themes: tuple[str, ...] = ()
-    """The names that `:theme` knows."""
     contexts: tuple[str, ...] = ()
     """The names that `:context` knows."""
     views: Mapping[str, str] = field(default_factory=dict)
