@@ -150,7 +150,7 @@ async def commit_to_screen(server: ServerProcess, client: Client) -> Figure:
         for turn in range(40):
             # At no fixed distance from the tenths of a second at which the server and the screen speak.
             await asyncio.sleep(0.2 + turn * 0.007)
-            wanted = f"{app.model.totals().pending + 1:,}"
+            wanted = f"{app.model.every_queue().pending + 1:,}"
             begun = perf_counter()
             drawn = asyncio.create_task(app.painted(lambda wanted=wanted: wanted in app.text()))
             await client.submit(rotate.bind(angle=turn))

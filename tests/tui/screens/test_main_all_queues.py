@@ -39,11 +39,11 @@ async def test_9_it_stands_first_in_every_order_and_adds_the_queues_up(server: M
         assert window_of(stage)["job"] == ROTATE
         for _ in range(5):
             await stage.press("g")
-            totals = stage.app.model.totals()
+            every = stage.app.model.every_queue()
 
             line = cursor_line(stage)
             assert line.split()[2:4] == ["all", "queues"]
-            assert f"{totals.pending:,}" in line
+            assert f"{every.pending:,}" in line
             assert window_of(stage).get("job") is None
             await stage.press("s")
 

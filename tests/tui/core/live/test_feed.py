@@ -47,7 +47,7 @@ async def test_what_is_wanted_comes(server: MockServer) -> None:
         await turn()
 
         assert set(model.queue_rows()) == {job["full_name"] for job in server.jobs.values()}
-        assert model.totals().pending == 1204
+        assert model.every_queue().pending == 1204
 
 
 async def test_the_same_want_is_asked_for_once(server: MockServer) -> None:

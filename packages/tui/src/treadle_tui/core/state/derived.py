@@ -37,40 +37,6 @@ class Derived:
     """Of the queues of which somebody has asked, by their jobs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """The sums over all queues and workers."""
-
-    pending: int
-    running: int
-    scheduled: int
-    held: int
-    slots: int
-    workers: int
-    workers_serving: int
-    queues: int
-    failed: int
-    retrying: int
-    """Tasks that failed and wait for another try."""
-
-
-def totals(lines: QueueLines, workers: Mapping[str, WorkerRow]) -> Totals:
-    """Return the sums over queues and workers."""
-    every = lines.every
-    return Totals(
-        pending=every.pending,
-        running=every.running,
-        scheduled=every.scheduled,
-        held=every.held,
-        slots=every.slots,
-        workers=len(workers),
-        workers_serving=every.workers,
-        queues=len(lines.rows),
-        failed=every.failed,
-        retrying=every.retrying,
-    )
-
-
 class QueueLinesMaker:
     """Makes the queues' lines, and keeps them as long as they are right."""
 

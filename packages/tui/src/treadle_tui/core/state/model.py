@@ -30,7 +30,7 @@ from treadle_tui.core.draw.spans import USUAL, ChartSpan
 from treadle_tui.core.state.attention import Alert, Dismissed, alerts
 from treadle_tui.core.state.charts import Throughput, measured_since, throughput
 from treadle_tui.core.state.clock import Clock, ServerTime, SystemClock
-from treadle_tui.core.state.derived import Derived, QueueLinesMaker, Totals, totals
+from treadle_tui.core.state.derived import Derived, QueueLinesMaker
 from treadle_tui.core.state.detail import TaskDetail, shown_detail
 from treadle_tui.core.state.events import EventLog
 from treadle_tui.core.state.failures import FailureRow, failure_rows
@@ -195,7 +195,7 @@ class Model:
         if before != [row.health for row in self.worker_rows().values()]:
             self._dirty |= Dirty.WORKERS | Dirty.QUEUES
         if self.link.live and (self.counts.ready or self.jobs.ready):
-            self._pending_samples.append((self.clock.steady(), self.totals().pending))
+            self._pending_samples.append((self.clock.steady(), self.every_queue().pending))
 
     # What the screens ask.
 
@@ -281,11 +281,6 @@ class Model:
     def measured_since(self) -> datetime | None:
         """Return since when the charts know anything, when that is not their whole span."""
         return measured_since(self.every_queue().job, self.span, self.now())
-
-    def totals(self) -> Totals:
-        """Return the sums over all queues and workers."""
-        known = self._now()
-        return totals(known.lines, known.workers)
 
     def growth(self) -> float:
         """Return by how many tasks a second the pending ones have grown lately."""

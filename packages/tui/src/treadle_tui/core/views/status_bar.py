@@ -8,7 +8,6 @@ from treadle_tui.core.draw.format import age, clock, number, rate, signed, spark
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, fit, joined, width
 from treadle_tui.core.draw.wrapping import wrapped
-from treadle_tui.core.state.derived import Totals
 from treadle_tui.core.state.model import LinkState, Model
 
 _LINKS: dict[str, tuple[str, Tone]] = {
@@ -45,30 +44,30 @@ def top_line(
 
     Of a `replay` it says that it is a recording where it would be live.
     """
-    totals = model.totals()
+    every = model.every_queue()
     alerts = model.alerts()
     name = Span(clip(clean(server_name, ascii_only=glyphs.ascii_only), 28, ellipsis=glyphs.ellipsis), "dim")
     parts: list[Spans] = [(Span(" treadle", "bold"),), (name,), (_link(model.link, glyphs, replay=replay),)]
     if access := _access(model.link, read_only=read_only):
         parts.append((Span(access, "dim" if access == "rw" else "hold"),))
-    queues = f"{totals.queues:,}" if model.jobs.generation else UNKNOWN
+    queues = f"{len(model.queue_rows()):,}" if model.jobs.generation else UNKNOWN
     counts: list[Spans] = [(Span(f" {queues} queue{'' if queues == '1' else 's'}"),)]
     if folded:
         counts = [
-            (Span(_of_queues(model, totals.pending), "bold"), Span(" pending", "dim")),
-            (Span(f"{_of_queues(model, totals.running, cells=5)}/{_slots(model, totals)}", "run"), Span(" run", "dim")),
+            (Span(_of_queues(model, every.pending), "bold"), Span(" pending", "dim")),
+            (Span(f"{_of_queues(model, every.running, cells=5)}/{_slots(model)}", "run"), Span(" run", "dim")),
         ]
-    word = "wkr" if folded else "worker" if totals.workers == 1 else "workers"
-    serving: Spans = (Span(f"{_serving(model, totals)} {word}"),)
+    word = "wkr" if folded else "worker" if len(model.worker_rows()) == 1 else "workers"
+    serving: Spans = (Span(f"{_serving(model)} {word}"),)
     counts.append(serving)
     if alerts:
         worst: Tone = "bad" if alerts[0].severity == "bad" else "warn"
         counts.append((Span(f"! {len(alerts):,}", worst),))
-    if totals.failed:
+    if every.failed:
         said = "" if folded else " failed"
-        counts.append((Span(f"{glyphs.task[Status.FAILED]} {number(totals.failed, cells=6)}{said}", "bad"),))
-    if totals.retrying and not folded:
-        counts.append((Span(f"{number(totals.retrying, cells=6)} retrying", "warn"),))
+        counts.append((Span(f"{glyphs.task[Status.FAILED]} {number(every.failed, cells=6)}{said}", "bad"),))
+    if every.retrying and not folded:
+        counts.append((Span(f"{number(every.retrying, cells=6)} retrying", "warn"),))
     time: Spans = (Span(model.time.now().astimezone().strftime("%H:%M:%S "), "dim"),)
     left = joined([*parts, *counts], gap="  ")
     # The server's name gives way first, and then whether one may change anything.
@@ -82,17 +81,17 @@ def top_line(
     return (*fit(left, max(0, cells - width(time)), ellipsis=glyphs.ellipsis), *time)
 
 
-def _slots(model: Model, totals: Totals) -> str:
+def _slots(model: Model) -> str:
     """Return how many tasks could run: not known while nobody says which workers live."""
-    return number(totals.slots, cells=5) if model.link.live and model.workers.generation else UNKNOWN
+    return number(model.every_queue().slots, cells=5) if model.link.live and model.workers.generation else UNKNOWN
 
 
-def _serving(model: Model, totals: Totals) -> str:
+def _serving(model: Model) -> str:
     """Return how many of all workers serve; before the server has told of any, that is not known."""
     if not model.workers.generation:
         return UNKNOWN
-    serving = f"{totals.workers_serving:,}" if model.link.live else UNKNOWN
-    return f"{serving}/{totals.workers:,}"
+    serving = f"{model.every_queue().workers:,}" if model.link.live else UNKNOWN
+    return f"{serving}/{len(model.worker_rows()):,}"
 
 
 def _of_queues(model: Model, count: int, *, cells: int = 6) -> str:
@@ -155,22 +154,22 @@ def _series(
 
 def now_lines(model: Model) -> list[Spans]:
     """Return the lines of the box `Now`."""
-    totals = model.totals()
+    every = model.every_queue()
     return [
         (
             Span("pending ", "dim"),
-            Span(f"{_of_queues(model, totals.pending):>6} ", "bold"),
+            Span(f"{_of_queues(model, every.pending):>6} ", "bold"),
             Span(signed(model.growth()) if model.link.live else "", "dim"),
         ),
         (
             Span("running ", "dim"),
-            Span(f"{_of_queues(model, totals.running):>6}", "run"),
-            Span(f" / {_slots(model, totals)}", "dim"),
+            Span(f"{_of_queues(model, every.running):>6}", "run"),
+            Span(f" / {_slots(model)}", "dim"),
         ),
         (
             Span("waiting ", "dim"),
-            Span(f"{_of_queues(model, totals.scheduled):>6}"),
-            Span(f"  held {_of_queues(model, totals.held, cells=4)}", "hold" if totals.held else "dim"),
+            Span(f"{_of_queues(model, every.scheduled):>6}"),
+            Span(f"  held {_of_queues(model, every.held, cells=4)}", "hold" if every.held else "dim"),
         ),
     ]
 
@@ -219,14 +218,12 @@ def banner_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> list[
 
 def tiny_line(model: Model, glyphs: Glyphs, *, replay: bool = False) -> Spans:
     """Return the one line of counts for a screen too small for anything else."""
-    totals, alerts = model.totals(), model.alerts()
+    every, alerts = model.every_queue(), model.alerts()
     warning = f" !{len(alerts)}" if alerts else ""
     link = _link(model.link, glyphs, replay=replay)
     return (
         Span(f"{link.text.split(' ')[0]} ", link.tone),
-        Span(
-            f"{_of_queues(model, totals.pending)} pend {_of_queues(model, totals.running)}/{_slots(model, totals)} run"
-        ),
-        Span(f" {_serving(model, totals)} wkr"),
+        Span(f"{_of_queues(model, every.pending)} pend {_of_queues(model, every.running)}/{_slots(model)} run"),
+        Span(f" {_serving(model)} wkr"),
         Span(warning, "bad"),
     )
