@@ -8,7 +8,7 @@ from treadle.wire.amounts import counted
 from treadle.wire.filters import TaskFilter
 from treadle.wire.status import WAITING, Status
 from treadle_tui.core.draw.text import Spans
-from treadle_tui.core.state.failures import FailureRow
+from treadle_tui.core.state.failures import FailureRow, failure_rows
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Action, Verb
 from treadle_tui.core.verbs.scopes import Scope
@@ -31,13 +31,14 @@ class Failures(ListScreen[FailureRow]):
 
     def update_rows(self) -> None:
         """Show the groups that the filter means."""
-        rows = self.ctx.model.failure_rows(self.wanted)
+        table = self.ctx.model.failures
+        rows = failure_rows(table.rows.values(), self.wanted)
         self.show_rows(rows)
         failed, retrying = (sum(getattr(row.item, name) for row in rows) for name in ("failed", "retrying"))
-        capped = "  of the last 10,000 runs that failed" if self.ctx.model.failures.total_is_capped else ""
+        capped = "  of the last 10,000 runs that failed" if table.total_is_capped else ""
         groups, tasks = counted(len(rows), "group"), counted(failed, "task")
         counts = f"{groups}, {tasks} failed, {retrying:,} wait for another try{capped}"
-        self.tell_counts(self.ctx.model.failures, "7 Failures", counts, self._foot())
+        self.tell_counts(table, "7 Failures", counts, self._foot())
 
     def _foot(self) -> str:
         retry, cancel, settle = (self.ctx.keymap.cap(name) for name in ("resume", "cancel", "resolve"))

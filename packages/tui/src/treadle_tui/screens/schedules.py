@@ -6,7 +6,7 @@ from typing import ClassVar
 from treadle_tui.core.draw.format import total
 from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.state.model import Dirty
-from treadle_tui.core.state.schedules import ScheduleRow
+from treadle_tui.core.state.schedules import ScheduleRow, schedule_rows
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.executor import ScheduleVerb
 from treadle_tui.core.verbs.scopes import Scope
@@ -30,11 +30,11 @@ class Schedules(ListScreen[ScheduleRow]):
     def update_rows(self) -> None:
         """Show the schedules that the filter means."""
         model = self.ctx.model
-        rows = model.schedule_rows(self.wanted)
+        table = model.schedules
+        rows = schedule_rows(table.rows.values(), self.wanted)
         self.show_rows(rows)
         now = model.now()
         states = [row.state(now) for row in rows]
-        table = model.schedules
         of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""
         counts = f"{len(rows):,}{of_all}, {states.count('paused'):,} paused, {states.count('late'):,} late"
         self.tell_counts(table, "5 Schedules", counts, f"{self.ctx.keymap.cap('open')} opens the last task")

@@ -7,7 +7,7 @@ from treadle.wire.amounts import counted
 from treadle_tui.core.draw.format import total
 from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.state.model import Dirty
-from treadle_tui.core.state.targets import TargetRow
+from treadle_tui.core.state.targets import TargetRow, target_rows
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.plan import does
 from treadle_tui.core.verbs.scopes import Scope
@@ -31,7 +31,7 @@ class Targets(ListScreen[TargetRow]):
     def update_rows(self) -> None:
         """Show the targets that the filter means."""
         table = self.ctx.model.targets
-        rows = self.ctx.model.target_rows(self.wanted)
+        rows = target_rows(table.rows.values(), self.wanted)
         self.show_rows(rows)
         held = sum(row.item.held for row in rows)
         waiting = sum(row.item.waiting for row in rows)

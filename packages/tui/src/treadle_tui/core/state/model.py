@@ -16,7 +16,6 @@ from treadle.encryption.fields import shown_task, shown_texts
 from treadle.encryption.sealer import Sealer
 from treadle.wire.estimate import seconds_to_limit
 from treadle.wire.failures import FailureGroup
-from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Topic
 from treadle.wire.jobs import JobItem
 from treadle.wire.limits import LimitItem
@@ -33,13 +32,12 @@ from treadle_tui.core.state.clock import Clock, ServerTime, SystemClock
 from treadle_tui.core.state.derived import Derived, QueueLinesMaker
 from treadle_tui.core.state.detail import TaskDetail, shown_detail
 from treadle_tui.core.state.events import EventLog
-from treadle_tui.core.state.failures import FailureRow, failure_rows
 from treadle_tui.core.state.forecast import Forecast, forecast
 from treadle_tui.core.state.logs import LogRow, log_row
 from treadle_tui.core.state.queues import QueueRow
-from treadle_tui.core.state.schedules import ScheduleRow, schedule_rows
+from treadle_tui.core.state.schedules import ScheduleRow
 from treadle_tui.core.state.tables import Push, Table
-from treadle_tui.core.state.targets import TargetRow, target_rows
+from treadle_tui.core.state.targets import TargetRow
 from treadle_tui.core.state.workers import Beats, BusySince, Overdue, WorkerRow, worker_row
 
 GROWTH_SECONDS = 10
@@ -250,18 +248,6 @@ class Model:
         linked = [known.workers[key] for key in row.job.workers if key in known.workers]
         jobs = {name: queue.job for name, queue in known.lines.rows.items()}
         return forecast(row.job, row.pending, linked, jobs, self.now())
-
-    def target_rows(self, wanted: TaskFilter) -> list[TargetRow]:
-        """Return the targets that a filter means, in the order in which they want a look."""
-        return target_rows(self.targets.rows.values(), wanted)
-
-    def schedule_rows(self, wanted: TaskFilter) -> list[ScheduleRow]:
-        """Return the schedules that a filter means, in the order of their next ticks."""
-        return schedule_rows(self.schedules.rows.values(), wanted)
-
-    def failure_rows(self, wanted: TaskFilter) -> list[FailureRow]:
-        """Return the groups of failures that a filter means, in the order in which they want a look."""
-        return failure_rows(self.failures.rows.values(), wanted)
 
     def look_at_failure(self, key: str) -> None:
         """Note that a group of failures was looked at: it is no news until it has grown."""
