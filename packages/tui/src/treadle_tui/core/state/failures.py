@@ -1,10 +1,11 @@
 """Groups of failures: which of them a filter means, in the order in which they want a look."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from treadle.wire.failures import FailureGroup
 from treadle.wire.filters import TaskFilter
+from treadle_tui.core.state.meaning import can_mean
 from treadle_tui.core.state.tables import ItemRow
 
 
@@ -20,7 +21,6 @@ def failure_rows(items: Iterable[FailureGroup], wanted: TaskFilter) -> list[Fail
 
 
 _KNOWN = {"job", "error", "failure", "text", "not_job", "not_error"}
-_NOT_KNOWN = TaskFilter.model_fields.keys() - _KNOWN
 
 
 def means(wanted: TaskFilter, item: FailureGroup) -> bool:
@@ -28,17 +28,11 @@ def means(wanted: TaskFilter, item: FailureGroup) -> bool:
 
     What only a task has, such as a status, no group has: a filter with one means none.
     """
-    text = (wanted.text or "").casefold()
     return (
-        all(getattr(wanted, name) is None for name in _NOT_KNOWN)
+        can_mean(wanted, _KNOWN, (item.kind, item.place, item.error or "", *item.jobs))
         and wanted.failure in {None, item.id}
         and wanted.error in {None, item.kind}
         and item.kind not in (wanted.not_error or ())
         and (wanted.job is None or wanted.job in item.jobs)
         and not set(item.jobs) <= set(wanted.not_job or ())
-        and any(text in part.casefold() for part in _said(item))
     )
-
-
-def _said(item: FailureGroup) -> Iterator[str]:
-    yield from (item.kind, item.place, item.error or "", *item.jobs)

@@ -9,6 +9,7 @@ from treadle.wire.limits import LimitItem, LimitKey
 from treadle.wire.tasks import TaskFilter
 from treadle_tui.core.draw.format import since
 from treadle_tui.core.draw.glyphs import LimitState
+from treadle_tui.core.state.meaning import can_mean
 
 _TOKEN = 1 - 1e-9
 """A token, but for what is lost in sums of parts."""
@@ -102,16 +103,10 @@ def _lines(item: LimitItem, *, is_folded: bool) -> Iterator[LimitRow]:
         yield LimitRow(item, one, is_beneath=True)
 
 
-_NOT_KNOWN = TaskFilter.model_fields.keys() - {"room", "text"}
-
-
 def means(wanted: TaskFilter, item: LimitItem) -> bool:
     """Return whether a filter means a limit, by its room and a text in its name or in one of its keys.
 
     All else is the tasks' own and not known here, so a filter with such a part means no limit.
     """
-    if any(getattr(wanted, name) is not None for name in _NOT_KNOWN) or wanted.room not in {None, item.room_id}:
-        return False
-    text = (wanted.text or "").casefold()
     said = (item.name, item.room_id, *(one.key for one in item.busiest if one.key is not None))
-    return any(text in part.casefold() for part in said)
+    return can_mean(wanted, {"room", "text"}, said) and wanted.room in {None, item.room_id}

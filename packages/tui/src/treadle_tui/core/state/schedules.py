@@ -11,6 +11,7 @@ from treadle.wire.status import OPEN
 from treadle.wire.tags import has
 from treadle_tui.core.draw.format import age, since
 from treadle_tui.core.draw.glyphs import ScheduleState
+from treadle_tui.core.state.meaning import can_mean
 from treadle_tui.core.state.tables import ItemRow
 
 LATE_SECONDS = 60.0
@@ -52,7 +53,7 @@ def _urgency(row: ScheduleRow) -> tuple[bool, float, str, str]:
     return next_at is None, 0.0 if next_at is None else next_at.timestamp(), row.item.name, row.item.id
 
 
-_NOT_KNOWN = TaskFilter.model_fields.keys() - {"room", "status", "job", "target", "tag", "id", "text"}
+_KNOWN = {"room", "status", "job", "target", "tag", "id", "text"}
 
 
 def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
@@ -62,16 +63,14 @@ def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
     """
     target = item.options.get("target")
     said = [item.name, item.room_id, item.job_name, item.cron or "", item.last_task_id or ""]
-    text = (wanted.text or "").casefold()
     return (
-        all(getattr(wanted, name) is None for name in _NOT_KNOWN)
+        can_mean(wanted, _KNOWN, said)
         and wanted.room in {None, item.room_id}
         and wanted.job in {None, item.job_name}
         and wanted.target in {None, target}
         and (wanted.status is None or item.last_status in wanted.status)
         and (wanted.id is None or begins(item.last_task_id or "", wanted.id))
         and all(has(item.options.get("tags"), tag) for tag in wanted.tag or ())
-        and any(text in part.casefold() for part in said)
     )
 
 

@@ -9,6 +9,7 @@ from treadle.wire.ids import begins
 from treadle.wire.targets import TargetHolder, TargetItem
 from treadle_tui.core.draw.format import age, number, since
 from treadle_tui.core.draw.glyphs import TargetState
+from treadle_tui.core.state.meaning import can_mean
 from treadle_tui.core.state.tables import ItemRow
 
 
@@ -43,7 +44,7 @@ def _urgency(row: TargetRow) -> tuple[bool, bool, float, str]:
     return not row.item.waiting, not row.item.held, held_since, row.item.name
 
 
-_NOT_KNOWN = TaskFilter.model_fields.keys() - {"room", "status", "job", "target", "worker", "id", "text"}
+_KNOWN = {"room", "status", "job", "target", "worker", "id", "text"}
 
 
 def means(wanted: TaskFilter, item: TargetItem) -> bool:
@@ -51,17 +52,14 @@ def means(wanted: TaskFilter, item: TargetItem) -> bool:
 
     Tags, times and more are the tasks' own and not known here, so a filter with such a part means no target.
     """
-    if any(getattr(wanted, name) is not None for name in _NOT_KNOWN):
-        return False
-    if wanted.target not in {None, item.name} or wanted.room not in {None, item.room_id}:
-        return False
     asks_holder = wanted.status is not None or wanted.job or wanted.worker or wanted.id
-    if asks_holder and not any(_means_holder(wanted, holder) for holder in item.holders):
-        return False
-    text = (wanted.text or "").casefold()
-    said = [item.name, item.room_id, *(holder.job_name for holder in item.holders)]
-    said += [holder.task_id for holder in item.holders]
-    return any(text in part.casefold() for part in said)
+    said = [item.name, item.room_id, *(word for holder in item.holders for word in (holder.job_name, holder.task_id))]
+    return (
+        can_mean(wanted, _KNOWN, said)
+        and wanted.target in {None, item.name}
+        and wanted.room in {None, item.room_id}
+        and (not asks_holder or any(_means_holder(wanted, holder) for holder in item.holders))
+    )
 
 
 def _means_holder(wanted: TaskFilter, holder: TargetHolder) -> bool:
