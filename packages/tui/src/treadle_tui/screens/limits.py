@@ -48,8 +48,8 @@ class Limits(ListScreen[LimitRow]):
         self.show_rows(rows)
         limits = [row for row in rows if not row.is_beneath]
         full = sum(row.state(now) == "full" for row in limits)
-        waiting = sum(row.waiting for row in limits)
-        waiting_words = total(waiting, capped=any(row.waiting_is_capped for row in limits))
+        waiting = sum(row.item.waiting for row in limits)
+        waiting_words = total(waiting, capped=any(row.item.waiting_is_capped for row in limits))
         is_part = bool(self.filter_text) or table.total > len(table.rows)
         of_all = f" of {total(table.total, capped=False)}" if is_part else ""
         counts = f"{len(limits):,}{of_all}, {full:,} full, {waiting_words} task{'' if waiting == 1 else 's'} waiting"

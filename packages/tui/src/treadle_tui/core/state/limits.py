@@ -21,39 +21,29 @@ class LimitRow:
 
     item: LimitItem
     key: LimitKey | None = None
+    """What the limit counts without keys, or nothing yet; in a line beneath it, the key."""
     is_beneath: bool = False
-    """Whether it is a key's line; else `key` is what the limit counts without keys, or nothing yet."""
+    """Whether it is a key's line."""
+
+    @property
+    def counted(self) -> LimitItem | LimitKey:
+        """What is used of it, and who waits: of all of the limit, or of the key."""
+        return self.key if self.is_beneath and self.key is not None else self.item
 
     @property
     def id(self) -> str:
         """What tells it from the others."""
-        return self.item.id if self.key is None or not self.is_beneath else f"{self.item.id} {self.key.key!r}"
+        return f"{self.item.id} {self.counted.key!r}" if isinstance(self.counted, LimitKey) else self.item.id
 
     def exported(self) -> dict[str, Any]:
         """Return what is written of it to a file."""
-        told = {} if self.key is None or not self.is_beneath else {"of_key": self.key.model_dump(mode="json")}
+        told = {"of_key": self.counted.model_dump(mode="json")} if self.is_beneath else {}
         return {**self.item.model_dump(mode="json"), **told}
 
     @property
     def has_keys(self) -> bool:
         """Whether its use is the sum over keys, each of which has the limit for itself."""
         return not self.is_beneath and any(one.key is not None for one in self.item.busiest)
-
-    @property
-    def used(self) -> int:
-        """The weight that counts now."""
-        return self.key.used if self.is_beneath and self.key is not None else self.item.used
-
-    @property
-    def waiting(self) -> int:
-        """Pending tasks that count against it."""
-        return self.key.waiting if self.is_beneath and self.key is not None else self.item.waiting
-
-    @property
-    def waiting_is_capped(self) -> bool:
-        """Whether more wait than the server counted."""
-        of_key = self.is_beneath and self.key is not None
-        return self.key.waiting_is_capped if of_key and self.key is not None else self.item.waiting_is_capped
 
     def tokens(self, now: datetime) -> float | None:
         """Return how many claims there is room for; None without a rate, and for several keys at once."""

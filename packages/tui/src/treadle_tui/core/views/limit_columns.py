@@ -35,11 +35,12 @@ def _state(row: LimitRow, context: CellContext) -> Spans:
 def _used(row: LimitRow, context: CellContext) -> Spans:
     """Draw the share that is used; of the sum over keys, of which each has the limit for itself, there is none."""
     most = row.item.concurrency
-    used = Span(f"{number(row.used, cells=5)}", "plain" if row.used else "faint")
+    of_most = row.counted.used
+    used = Span(number(of_most, cells=5), "plain" if of_most else "faint")
     if most is None or row.has_keys:
         each = "" if most is None else f" ({number(most, cells=5)} each)"
         return (used, *((Span(each, "dim"),) if each else ()))
-    return (*bar(row.used / most, BAR, context.glyphs, tone="run"), Span(" "), used, Span(f"/{number(most, cells=5)}"))
+    return (*bar(of_most / most, BAR, context.glyphs, tone="run"), Span(" "), used, Span(f"/{number(most, cells=5)}"))
 
 
 def _tokens(row: LimitRow, context: CellContext) -> Spans:
@@ -62,8 +63,8 @@ def _rate(row: LimitRow, _: CellContext) -> Spans:
 
 
 def _waiting(row: LimitRow, _: CellContext) -> Spans:
-    more = "+" if row.waiting_is_capped else ""
-    return (Span(number(row.waiting, cells=6 - len(more)) + more, "bold" if row.waiting else "faint"),)
+    waiting, more = row.counted.waiting, "+" if row.counted.waiting_is_capped else ""
+    return (Span(number(waiting, cells=6 - len(more)) + more, "bold" if waiting else "faint"),)
 
 
 def _keys(row: LimitRow, _: CellContext) -> Spans:
