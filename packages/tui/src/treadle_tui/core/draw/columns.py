@@ -7,11 +7,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 from treadle.wire.names import GLOBAL
 from treadle.wire.tasks import TaskItem
+from treadle_tui.core.draw.format import number
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.spans import USUAL, ChartSpan
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, fit, joined, width
 
 Row = TypeVar("Row")
+
+State = TypeVar("State", bound=str)
 
 GAP = 2
 """Blanks between columns: some titles have one blank within, and must not run together."""
@@ -179,6 +182,11 @@ def named_job(full_name: str, context: CellContext, tone: Tone = "plain") -> Spa
     return tuple(Span(clean(part, ascii_only=context.glyphs.ascii_only), tone) for part in parts)
 
 
-def text(value: str, tone: str = "plain") -> Spans:
-    """Return one span, or none for nothing."""
-    return (Span(value, tone),) if value else ()  # type: ignore[arg-type]
+def stated(state: State, glyphs: Mapping[State, str], tones: Mapping[State, Tone], *, known: bool = True) -> Spans:
+    """Return a state by its glyph and its word, as a cell; one that is not `known` now is what it was."""
+    return (Span(f"{glyphs[state]} {state}", tones[state]) if known else Span(f"? {state}", "dim"),)
+
+
+def count(value: int, *, tone: Tone = "plain", cells: int = 5) -> Spans:
+    """Return a count, as a cell; nothing is faint."""
+    return (Span(number(value, cells=cells), tone if value else "faint"),)

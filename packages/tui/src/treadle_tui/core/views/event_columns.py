@@ -1,7 +1,7 @@
 """The columns of the events' pane."""
 
 from treadle.wire.status import Status
-from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_job
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_job, stated
 from treadle_tui.core.draw.format import clock, short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
@@ -20,7 +20,7 @@ def _what(row: EventRow, context: CellContext) -> Spans:
     match row.kind:
         case "task":
             was = _word(row.was, context) if row.was is not None else "new"
-            return (Span(f"{was:>9} {context.glyphs.arrow} ", "faint"), _state(row.state, context))
+            return (Span(f"{was:>9} {context.glyphs.arrow} ", "faint"), *_state(row.state, context))
         case "queue" | "worker" | "schedule":
             tone = _OTHER_TONES.get(row.state, "ok")
             return (Span(f"{row.kind:>9}   ", "dim"), Span(_word(row.state, context), tone))
@@ -28,11 +28,10 @@ def _what(row: EventRow, context: CellContext) -> Spans:
             return (Span(f"{'reloaded:':>9}   missed", "warn"),)
 
 
-def _state(state: str, context: CellContext) -> Span:
-    status = _STATES.get(state)
-    if status is None:
-        return Span(_word(state, context))
-    return Span(f"{context.glyphs.task[status]} {status.value}", TASK_TONES[status])
+def _state(state: str, context: CellContext) -> Spans:
+    if state not in _STATES:
+        return (Span(_word(state, context)),)
+    return stated(_STATES[state], context.glyphs.task, TASK_TONES)
 
 
 def _word(text: str, context: CellContext) -> str:

@@ -1,16 +1,12 @@
 """The columns of the failures' pane."""
 
-from treadle_tui.core.draw.columns import CellContext, Column
-from treadle_tui.core.draw.format import age, number, since, sparkline, spread
-from treadle_tui.core.draw.text import Span, Spans, Tone, clean
+from treadle_tui.core.draw.columns import CellContext, Column, count
+from treadle_tui.core.draw.format import age, since, sparkline, spread
+from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.failures import FailureRow
 
 HOUR_CELLS = 12
 """Cells of the last hour, where there is room for no more: five minutes each."""
-
-
-def _count(value: int, tone: Tone = "plain") -> Spans:
-    return (Span(number(value, cells=6), tone if value else "faint"),)
 
 
 def _kind(row: FailureRow, context: CellContext) -> Spans:
@@ -48,9 +44,9 @@ def _jobs(row: FailureRow, context: CellContext) -> Spans:
 FAILURE_COLUMNS: tuple[Column[FailureRow], ...] = (
     Column("ERROR", 16, _kind, most=32, names=True),
     Column("WHERE", 18, _place, keep_end=True, most=40, names=True),
-    Column("FAILED", 6, lambda row, _: _count(row.item.failed, "bad"), right=True),
-    Column("RETRY", 6, lambda row, _: _count(row.item.retrying, "warn"), right=True, rank=3),
-    Column("RUNS", 6, lambda row, _: _count(row.item.runs), right=True, rank=4),
+    Column("FAILED", 6, lambda row, _: count(row.item.failed, tone="bad", cells=6), right=True),
+    Column("RETRY", 6, lambda row, _: count(row.item.retrying, tone="warn", cells=6), right=True, rank=3),
+    Column("RUNS", 6, lambda row, _: count(row.item.runs, cells=6), right=True, rank=4),
     Column("LAST HOUR", HOUR_CELLS, lambda *_: (), rank=2, most=60, chart=_hour),
     Column("LAST", 9, _last, right=True),
     Column("FIRST", 9, _first, right=True, rank=5),

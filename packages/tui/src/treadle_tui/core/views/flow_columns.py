@@ -3,7 +3,7 @@
 from treadle.wire.amounts import counted, percent
 from treadle.wire.flows import FlowView
 from treadle.wire.status import TERMINAL, Status
-from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.columns import CellContext, Column, stated
 from treadle_tui.core.draw.format import bar, lasted, number, short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, joined
@@ -36,8 +36,7 @@ def _steps(row: FlowRow, glyphs: Glyphs) -> str:
 
 
 def _state(row: FlowRow, context: CellContext) -> Spans:
-    status = row.task.status
-    return (Span(f"{context.glyphs.task[status]} {status.value}", TASK_TONES[status]),)
+    return stated(row.task.status, context.glyphs.task, TASK_TONES)
 
 
 def _took(row: FlowRow, _: CellContext) -> Spans:

@@ -1,6 +1,6 @@
 """The columns of the limits' pane."""
 
-from treadle_tui.core.draw.columns import NOTHING, CellContext, Column
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, count, stated
 from treadle_tui.core.draw.format import bar, number, period
 from treadle_tui.core.draw.glyphs import LIMIT_TONES
 from treadle_tui.core.draw.text import Span, Spans, clean
@@ -27,20 +27,18 @@ def _kind(row: LimitRow, _: CellContext) -> Spans:
 
 
 def _state(row: LimitRow, context: CellContext) -> Spans:
-    state = row.state(context.now)
-    glyph = context.glyphs.limit[state] if context.known else "?"
-    return (Span(f"{glyph} {state}", LIMIT_TONES[state] if context.known else "dim"),)
+    return stated(row.state(context.now), context.glyphs.limit, LIMIT_TONES, known=context.known)
 
 
 def _used(row: LimitRow, context: CellContext) -> Spans:
     """Draw the share that is used; of the sum over keys, of which each has the limit for itself, there is none."""
     most = row.item.concurrency
-    of_most = row.counted.used
-    used = Span(number(of_most, cells=5), "plain" if of_most else "faint")
+    used = count(row.counted.used)
     if most is None or row.has_keys:
         each = "" if most is None else f" ({number(most, cells=5)} each)"
-        return (used, *((Span(each, "dim"),) if each else ()))
-    return (*bar(of_most / most, BAR, context.glyphs, tone="run"), Span(" "), used, Span(f"/{number(most, cells=5)}"))
+        return (*used, *((Span(each, "dim"),) if each else ()))
+    share = bar(row.counted.used / most, BAR, context.glyphs, tone="run")
+    return (*share, Span(" "), *used, Span(f"/{number(most, cells=5)}"))
 
 
 def _tokens(row: LimitRow, context: CellContext) -> Spans:

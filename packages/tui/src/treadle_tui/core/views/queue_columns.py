@@ -5,22 +5,17 @@ from functools import cache
 
 from treadle.wire.jobs import Percentiles
 from treadle.wire.names import INTERNAL
-from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named_in_room
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, count, named_in_room, stated
 from treadle_tui.core.draw.format import age, bar, lasted, number, rate, since, sparkline, spread
 from treadle_tui.core.draw.glyphs import QUEUE_TONES
 from treadle_tui.core.draw.spans import USUAL, ChartSpan
-from treadle_tui.core.draw.text import Span, Spans, Tone
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.charts import charted
 from treadle_tui.core.state.queues import ALL_QUEUES, QueueRow
 from treadle_tui.core.verbs.keymap import Keymap
 
 BAR = 8
 """Cells of a bar of slots."""
-
-
-def count(value: int, *, tone: Tone = "plain", cells: int = 5) -> Spans:
-    """Return a count; nothing is faint."""
-    return (Span(number(value, cells=cells), tone if value else "faint"),)
 
 
 def _job(row: QueueRow, context: CellContext) -> Spans:
@@ -32,9 +27,7 @@ def _job(row: QueueRow, context: CellContext) -> Spans:
 def _queue_state(row: QueueRow, context: CellContext) -> Spans:
     if row.name == ALL_QUEUES:
         return ()
-    if not context.known:
-        return (Span(f"? {row.state}", "dim"),)
-    return (Span(f"{context.glyphs.queue[row.state]} {row.state}", QUEUE_TONES[row.state]),)
+    return stated(row.state, context.glyphs.queue, QUEUE_TONES, known=context.known)
 
 
 def slots(used: int, of: int, context: CellContext, *, told: int | None = None) -> Spans:

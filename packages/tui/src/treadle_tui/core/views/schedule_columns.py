@@ -2,7 +2,7 @@
 
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.sealed import ENCRYPTED, seal_of
-from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named_in_room, named_job
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named_in_room, named_job, stated
 from treadle_tui.core.draw.format import age, one_line, period, short_id, since
 from treadle_tui.core.draw.glyphs import SCHEDULE_TONES, TASK_TONES
 from treadle_tui.core.draw.text import Span, Spans, clean
@@ -26,8 +26,7 @@ def _when(row: ScheduleRow, context: CellContext) -> Spans:
 
 
 def _state(row: ScheduleRow, context: CellContext) -> Spans:
-    state = row.state(context.now)
-    return (Span(f"{context.glyphs.schedule[state]} {state}", SCHEDULE_TONES[state]),)
+    return stated(row.state(context.now), context.glyphs.schedule, SCHEDULE_TONES)
 
 
 def _next(row: ScheduleRow, context: CellContext) -> Spans:
@@ -47,7 +46,7 @@ def _last(row: ScheduleRow, context: CellContext) -> Spans:
 
 def _task_is(row: ScheduleRow, context: CellContext) -> Spans:
     status = row.item.last_status
-    return NOTHING if status is None else (Span(f"{context.glyphs.task[status]} {status.value}", TASK_TONES[status]),)
+    return NOTHING if status is None else stated(status, context.glyphs.task, TASK_TONES)
 
 
 def _task(row: ScheduleRow, _: CellContext) -> Spans:

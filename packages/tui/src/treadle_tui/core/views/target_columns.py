@@ -1,8 +1,8 @@
 """The columns of the targets' pane."""
 
 from treadle.wire.transitions import ADMITS
-from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_in_room, named_job
-from treadle_tui.core.draw.format import age, number, short_id, since
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, count, named, named_in_room, named_job, stated
+from treadle_tui.core.draw.format import age, short_id, since
 from treadle_tui.core.draw.glyphs import TARGET_TONES
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.targets import TargetRow
@@ -13,7 +13,7 @@ def _name(row: TargetRow, context: CellContext) -> Spans:
 
 
 def _state(row: TargetRow, context: CellContext) -> Spans:
-    return (Span(f"{context.glyphs.target[row.state]} {row.state}", TARGET_TONES[row.state]),)
+    return stated(row.state, context.glyphs.target, TARGET_TONES)
 
 
 def _held_for(row: TargetRow, context: CellContext) -> Spans:
@@ -27,10 +27,6 @@ def _ends(row: TargetRow, context: CellContext) -> Spans:
     if row.item.until is None:
         return (Span("by hand", "hold"),) if row.state in ADMITS["resolve"] else NOTHING
     return (Span(f"<{age(since(context.now, row.item.until))}", "dim"),)
-
-
-def _waiting(row: TargetRow, _: CellContext) -> Spans:
-    return (Span(number(row.item.waiting, cells=6), "bold" if row.item.waiting else "faint"),)
 
 
 def _holder(row: TargetRow, _: CellContext) -> Spans:
@@ -58,7 +54,7 @@ TARGET_COLUMNS: tuple[Column[TargetRow], ...] = (
     Column("FOR", 5, _held_for, right=True),
     Column("ENDS", 7, _ends, right=True, rank=3),
     Column("HOLDER", 11, _holder),
-    Column("WAIT", 6, _waiting, right=True),
+    Column("WAIT", 6, lambda row, _: count(row.item.waiting, tone="bold", cells=6), right=True),
     Column("NEXT", 8, _next, rank=1),
     Column("WORKER", 10, _worker, keep_end=True, rank=4, most=24),
     Column("HOLDER'S JOB", 18, _job, keep_end=True, stem=lambda _: True, rank=2, most=64),

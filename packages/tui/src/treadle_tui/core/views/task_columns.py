@@ -5,7 +5,7 @@ from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.status import LEASED, TERMINAL, WAITING, Status
 from treadle.wire.tags import shown
 from treadle.wire.tasks import TaskItem
-from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_job, text
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_job
 from treadle_tui.core.draw.format import age, bar, lasted, number, one_line, short_id, since, task_state
 from treadle_tui.core.draw.text import Span, Spans, clean
 
@@ -151,7 +151,9 @@ COLUMNS: tuple[Column[TaskItem], ...] = (
     Column("TAGS", 12, _tags, rank=11, most=24, fills=lambda task: bool(task.tags)),
     Column("PAYLOAD", 16, _payload, rank=3, most=500),
     Column("BY", 4, lambda task, context: named(task.submitter, context), most=24, fills=_has_submitter, extra=True),
-    Column("PRIO", 4, lambda task, _: text(str(task.priority)), right=True, most=11, fills=_has_priority, extra=True),
+    Column(
+        "PRIO", 4, lambda task, _: (Span(str(task.priority)),), right=True, most=11, fills=_has_priority, extra=True
+    ),
     Column("KEY", 4, lambda task, context: named(task.unique_key, context), most=24, fills=_has_key, extra=True),
 )
 """The task list from left to right; below some width TAGS falls away first, then PROGRESS, TARGET, TRY … What stands

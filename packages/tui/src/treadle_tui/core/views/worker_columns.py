@@ -1,11 +1,11 @@
 """The columns of the workers' pane."""
 
-from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named
+from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, count, named, stated
 from treadle_tui.core.draw.format import age, lasted, number, since
 from treadle_tui.core.draw.glyphs import WORKER_TONES
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, joined
 from treadle_tui.core.state.workers import BEATS_SHOWN, Pace, RunRow, WorkerRow
-from treadle_tui.core.views.queue_columns import BAR, count, slots
+from treadle_tui.core.views.queue_columns import BAR, slots
 
 MOST_RUNS = 40
 """How many of a worker's runs are named at most: more are on no screen."""
@@ -20,9 +20,7 @@ def _worker_name(row: WorkerRow, context: CellContext) -> Spans:
 
 
 def _health(row: WorkerRow, context: CellContext) -> Spans:
-    if not context.known:
-        return (Span(f"? {row.health}", "dim"),)
-    return (Span(f"{context.glyphs.worker[row.health]} {row.health}", WORKER_TONES[row.health]),)
+    return stated(row.health, context.glyphs.worker, WORKER_TONES, known=context.known)
 
 
 def _beat(row: WorkerRow, context: CellContext) -> Spans:
