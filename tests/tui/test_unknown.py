@@ -11,6 +11,7 @@ from tests.tui.scene import uuid
 from tests.tui.stage import Stage, staged, typed
 from treadle.transport.bearer import Bearer
 from treadle_server.testing import serve
+from treadle_tui.core.draw.glyphs import UNICODE
 from treadle_tui.core.live.feed import Lost
 from treadle_tui.core.live.link import SessionLink
 from treadle_tui.core.state.model import Model
@@ -172,13 +173,13 @@ async def test_7_how_many_tasks_there_are_is_what_was_told_last_until_a_server_t
     async with staged(server, clock) as stage:
         main = stage.app.screen
         assert isinstance(main, Main)
-        known = main._list.title(0, ascii_only=False)
+        known = main._list.title(0, UNICODE)
 
         # As once it is there again, and the list's first rows are still to come.
         stage.app.model.tasks.expect("next")
 
         assert known[2].text.strip() not in {"", "?"}
-        assert main._list.title(0, ascii_only=False) == known
+        assert main._list.title(0, UNICODE) == known
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from treadle.wire.frames import Topic
 from treadle_tui.core.draw.columns import CellContext
 from treadle_tui.core.draw.format import old
 from treadle_tui.core.draw.glyphs import UNICODE, Glyphs
-from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.setup.app_state import AppState
 from treadle_tui.core.state.model import Model
@@ -124,5 +124,5 @@ class ScreenContext:
             if len(report.outcomes) > 1
             else ()
         )
-        text = clean(report.text, limit=len(report.text), ascii_only=self.glyphs.ascii_only)
+        text = self.glyphs.clean(report.text, limit=len(report.text))
         return (Span(text, "ok" if report.ok else "warn"), *each, *undo, Span(" "))

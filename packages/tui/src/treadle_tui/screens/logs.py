@@ -6,7 +6,7 @@ from typing import ClassVar
 from treadle import filters
 from treadle.wire.amounts import counted
 from treadle.wire.frames import LOGGED_TASKS, Window
-from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.logs import LogRow, newest_first
 from treadle_tui.core.state.model import Dirty
@@ -66,7 +66,7 @@ class Logs(FollowingScreen[LogRow]):
     def set_titles(self) -> None:
         """Tell whose lines these are, and how many of all."""
         table = self.ctx.model.logs
-        whose = clean(self._whose or "all tasks", limit=60, ascii_only=self.ctx.glyphs.ascii_only)
+        whose = self.ctx.glyphs.clean(self._whose or "all tasks", limit=60)
         number = len({row.task_id for row in self._lines})
         tasks = f"  {counted(number, 'task')}"
         more = f", of the {LOGGED_TASKS} that run or changed last" if table.is_partial else ""

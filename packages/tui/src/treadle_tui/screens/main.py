@@ -179,7 +179,7 @@ class Main(BaseScreen):
         foot = queues_foot(ctx.keymap, sort=self._sort, charts=span_words(ctx.model))
         self._queue_grid.set_titles(ctx.aged((Span("1 Queues", "title"),), "counts", "jobs", "workers"), foot)
         first = self._task_grid.scroll_offset.y
-        title = self._list.title(first, ascii_only=self.ctx.glyphs.ascii_only)
+        title = self._list.title(first, ctx.glyphs)
         self._task_grid.set_titles(self.ctx.aged(title, "tasks"), self._list.footing(first, self._task_grid.page))
         self.show_keys()
 

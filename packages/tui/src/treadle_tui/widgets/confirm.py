@@ -11,7 +11,7 @@ from textual.widgets import Input
 from treadle.wire.amounts import counted
 from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
-from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.verbs.plan import Plan
 from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.line_input import LineInput
@@ -61,7 +61,7 @@ class Confirm(ModalScreen[bool]):
         if plan.are_first:
             lines.append((Span("There are more: these are as many as are changed at once.", "warn"),))
         for task in plan.tasks[:SHOWN]:
-            job = clean(task.job_name, ascii_only=self._glyphs.ascii_only)
+            job = self._glyphs.clean(task.job_name)
             glyph, tone = self._glyphs.task[task.status], TASK_TONES[task.status]
             lines.append(
                 (

@@ -63,5 +63,5 @@ def _line(outcome: Outcome, glyphs: Glyphs) -> Spans:
         Span(f" {glyph} ", tone),
         Span(f"{short_id(outcome.id)} ", "accent"),
         Span(f"{clean(outcome.id)}  ", "faint"),
-        Span(clean(outcome.text, limit=300, ascii_only=glyphs.ascii_only), "plain" if outcome.ok else "warn"),
+        Span(glyphs.clean(outcome.text, limit=300), "plain" if outcome.ok else "warn"),
     )

@@ -10,7 +10,7 @@ from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
 from treadle_tui.core.draw.glyphs import ASCII, UNICODE
-from treadle_tui.core.draw.text import Spans, clean, fit
+from treadle_tui.core.draw.text import Spans, fit
 from treadle_tui.core.draw.wrapping import shortened, wrapped
 from treadle_tui.tones import ToneVariant, tones
 
@@ -44,7 +44,7 @@ class Toned(Widget):
         """Return the spans as a strip of `width` cells on this widget's background, or on that of `over`."""
         base = self.rich_style if over is None else self.rich_style + over
         if self.app.has_class("-ascii"):
-            spans = tuple(span._replace(text=clean(span.text, limit=len(span.text), ascii_only=True)) for span in spans)
+            spans = tuple(span._replace(text=ASCII.clean(span.text, limit=len(span.text))) for span in spans)
         fitting = fit(spans, width, ellipsis=self._ellipsis())
         return Strip([Segment(text, self._style(base, tone, link)) for text, tone, link in fitting], width)
 

@@ -10,7 +10,7 @@ from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.format import number
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.spans import USUAL, ChartSpan
-from treadle_tui.core.draw.text import Span, Spans, Tone, clean, fit, joined, width
+from treadle_tui.core.draw.text import Span, Spans, Tone, fit, joined, width
 
 Row = TypeVar("Row")
 
@@ -162,7 +162,7 @@ def line(placed: Sequence[Placed[Row]], row: Row, context: CellContext) -> Spans
 
 def named(name: str | None, context: CellContext, tone: Tone = "plain") -> Spans:
     """Return a name that somebody chose, cleaned, as a cell."""
-    return (Span(clean(name, ascii_only=context.glyphs.ascii_only), tone),) if name else NOTHING
+    return (Span(context.glyphs.clean(name), tone),) if name else NOTHING
 
 
 def named_in_room(room: str, name: str, context: CellContext, *, within: str = "") -> Spans:
@@ -171,7 +171,7 @@ def named_in_room(room: str, name: str, context: CellContext, *, within: str = "
     The first span is the room as far as it tells one from another: names of the shared one are cut from there on.
     """
     parts = ("", f"{room}:{within}", name) if room == GLOBAL else (f"{room}:", within, name)
-    stem, middle, last = (clean(part, ascii_only=context.glyphs.ascii_only) for part in parts)
+    stem, middle, last = (context.glyphs.clean(part) for part in parts)
     return (Span(stem, "dim"), Span(middle, "dim"), Span(last, "bold"))
 
 
@@ -179,7 +179,7 @@ def named_job(full_name: str, context: CellContext, tone: Tone = "plain") -> Spa
     """Return the full name of a job, as a cell; its first span is as in `named_in_room`."""
     room, colon, name = full_name.partition(":")
     parts = ("", full_name) if room == GLOBAL else (f"{room}{colon}", name)
-    return tuple(Span(clean(part, ascii_only=context.glyphs.ascii_only), tone) for part in parts)
+    return tuple(Span(context.glyphs.clean(part), tone) for part in parts)
 
 
 def stated(state: State, glyphs: Mapping[State, str], tones: Mapping[State, Tone], *, known: bool = True) -> Spans:

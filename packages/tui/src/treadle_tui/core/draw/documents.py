@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from treadle_tui.core.draw.glyphs import Glyphs
-from treadle_tui.core.draw.text import Span, Spans, Tone, clean, plain
+from treadle_tui.core.draw.text import Span, Spans, Tone, plain
 
 LONGEST = 4_000
 """How much of one line is shown."""
@@ -69,7 +69,7 @@ class TextLines:
 
 def shortened(text: str, glyphs: Glyphs) -> str:
     """Return the clean beginning of a text, and how long it is when that is not all."""
-    head = clean(text.removesuffix("\r"), limit=LONGEST, ascii_only=glyphs.ascii_only)
+    head = glyphs.clean(text.removesuffix("\r"), limit=LONGEST)
     return head if len(text) <= LONGEST else f"{head}{glyphs.ellipsis} {len(text):,} characters"
 
 

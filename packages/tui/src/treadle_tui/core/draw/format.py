@@ -143,7 +143,7 @@ def one_line(value: object, glyphs: Glyphs, *, limit: int = 200) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else _encoded(value, limit)
-    return clip(clean(text, limit=limit + 1, ascii_only=glyphs.ascii_only), limit, ellipsis=glyphs.ellipsis)
+    return clip(glyphs.clean(text, limit=limit + 1), limit, ellipsis=glyphs.ellipsis)
 
 
 def _encoded(value: object, limit: int) -> str:

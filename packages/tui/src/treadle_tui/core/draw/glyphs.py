@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from treadle.wire.status import Status
 from treadle.wire.targets import TargetCause
-from treadle_tui.core.draw.text import Tone
+from treadle_tui.core.draw.text import SHOWN, Tone, clean
 
 QueueState: TypeAlias = Literal["open", "paused", "starved"]
 Health: TypeAlias = Literal["online", "busy", "away", "late", "draining", "lost"]
@@ -52,6 +52,10 @@ class Glyphs:
     ditto: str
     """The same as in a line above."""
     ascii_only: bool
+
+    def clean(self, text: str, *, limit: int = SHOWN) -> str:
+        """Return the beginning of a text that came from outside as it may be drawn, with these characters alone."""
+        return clean(text, limit=limit, ascii_only=self.ascii_only)
 
 
 UNICODE = Glyphs(

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from treadle.wire.amounts import counted
 from treadle_tui.core.draw.documents import LONGEST, MOST_FOUND, MOST_SEARCHED, Found
 from treadle_tui.core.draw.glyphs import Glyphs
-from treadle_tui.core.draw.text import Span, Spans, Tone, clean
+from treadle_tui.core.draw.text import Span, Spans, Tone
 
 UNFOLDED = 300
 """How many lines are unfolded to begin with."""
@@ -165,11 +165,11 @@ class JsonLines:
             more = f"{self._glyphs.ellipsis} {len(value):,} characters" if len(value) > LONGEST else ""
             return Span(self._quoted(value) + more, "plain")
         tone: Tone = "hold" if value is None or isinstance(value, bool) else "run"
-        return Span(clean(_scalar(value), limit=LONGEST, ascii_only=self._glyphs.ascii_only), tone)
+        return Span(self._glyphs.clean(_scalar(value), limit=LONGEST), tone)
 
     def _quoted(self, text: str) -> str:
         quoted = json.dumps(text[:LONGEST], ensure_ascii=False)
-        return clean(quoted, limit=LONGEST * 2, ascii_only=self._glyphs.ascii_only)
+        return self._glyphs.clean(quoted, limit=LONGEST * 2)
 
 
 def _members(value: Any) -> int:

@@ -1,7 +1,7 @@
 """The columns of the attention list."""
 
 from treadle_tui.core.draw.columns import CellContext, Column
-from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.attention import Alert, AlertKind
 
 _WORDS: dict[AlertKind, str] = {
@@ -35,11 +35,11 @@ def _severity(alert: Alert, context: CellContext) -> Spans:
 
 
 def _subject(alert: Alert, context: CellContext) -> Spans:
-    return (Span(clean(alert.subject, ascii_only=context.glyphs.ascii_only), "bold"),)
+    return (Span(context.glyphs.clean(alert.subject), "bold"),)
 
 
 def _text(alert: Alert, context: CellContext) -> Spans:
-    return (Span(clean(alert.text, ascii_only=context.glyphs.ascii_only)),)
+    return (Span(context.glyphs.clean(alert.text)),)
 
 
 ALERT_COLUMNS: tuple[Column[Alert], ...] = (

@@ -4,7 +4,7 @@ from treadle.wire.amounts import in_bytes
 from treadle.wire.artifacts import ARTIFACTS_AT_ONCE, ArtifactItem
 from treadle_tui.core.draw.format import total
 from treadle_tui.core.draw.glyphs import Glyphs
-from treadle_tui.core.draw.text import Span, Spans, clean, fit
+from treadle_tui.core.draw.text import Span, Spans, fit
 from treadle_tui.core.state.detail import TaskDetail
 
 SIZE = 8
@@ -27,7 +27,7 @@ _ALL: Spans = (Span(" `treadle artifacts ID` lists all of them", "warn"),)
 
 
 def _line(item: ArtifactItem, glyphs: Glyphs, cells: int, *, names_run: bool) -> Spans:
-    name = (Span(clean(item.name, limit=1000, ascii_only=glyphs.ascii_only)),)
+    name = (Span(glyphs.clean(item.name, limit=1000)),)
     run = (Span(f"  run {item.run_id}", "dim"),) if names_run else ()
     room = max(8, cells - SIZE - 1 - sum(len(span.text) for span in run))
     return (

@@ -45,7 +45,7 @@ def _unmatched(row: str, filter_text: str, glyphs: Glyphs, keymap: Keymap, *, ev
     if not filter_text:
         return []
     return [
-        _say(f"No {row} matches {clean(filter_text, ascii_only=glyphs.ascii_only)}"),
+        _say(f"No {row} matches {glyphs.clean(filter_text)}"),
         _say(f"Press {keymap.cap('back')} to see {every}, {keymap.cap('filter')} to change the filter."),
     ]
 
@@ -89,7 +89,7 @@ def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs, keymap: Keymap) -> 
     said, job = "This queue has no tasks", query.job
     if query.job == ALL_QUEUES:
         said, job = "No queue has a task", min(queues, default="")
-    typed = f"treadle submit {quote(clean(job, ascii_only=glyphs.ascii_only))}"
+    typed = f"treadle submit {quote(glyphs.clean(job))}"
     return [_say(f"{said}. Put one in:"), _type(typed)]
 
 

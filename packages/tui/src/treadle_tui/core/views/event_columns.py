@@ -4,7 +4,7 @@ from treadle.wire.status import Status
 from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_job, stated
 from treadle_tui.core.draw.format import clock, short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES
-from treadle_tui.core.draw.text import Span, Spans, Tone, clean
+from treadle_tui.core.draw.text import Span, Spans, Tone
 from treadle_tui.core.state.events import EventRow
 
 _STATES = {status.value: status for status in Status}
@@ -35,7 +35,7 @@ def _state(state: str, context: CellContext) -> Spans:
 
 
 def _word(text: str, context: CellContext) -> str:
-    return clean(text, limit=9, ascii_only=context.glyphs.ascii_only)
+    return context.glyphs.clean(text, limit=9)
 
 
 def _id(row: EventRow, _: CellContext) -> Spans:
@@ -55,7 +55,7 @@ def _worker(row: EventRow, context: CellContext) -> Spans:
 def _why(row: EventRow, context: CellContext) -> Spans:
     first = next(iter(row.note.strip().splitlines()), "")
     tone: Tone = "warn" if row.kind == "gap" else "bad" if row.state == "failed" else "dim"
-    return (Span(clean(first, limit=300, ascii_only=context.glyphs.ascii_only), tone),) if first else ()
+    return (Span(context.glyphs.clean(first, limit=300), tone),) if first else ()
 
 
 EVENT_COLUMNS: tuple[Column[EventRow], ...] = (

@@ -2,7 +2,7 @@
 
 from treadle_tui.core.draw.columns import CellContext, Column, count
 from treadle_tui.core.draw.format import age, since, sparkline, spread
-from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.failures import FailureRow
 
 HOUR_CELLS = 12
@@ -10,11 +10,11 @@ HOUR_CELLS = 12
 
 
 def _kind(row: FailureRow, context: CellContext) -> Spans:
-    return (Span(clean(row.item.kind, ascii_only=context.glyphs.ascii_only), "bold"),)
+    return (Span(context.glyphs.clean(row.item.kind), "bold"),)
 
 
 def _place(row: FailureRow, context: CellContext) -> Spans:
-    return (Span(clean(row.item.place, ascii_only=context.glyphs.ascii_only)),)
+    return (Span(context.glyphs.clean(row.item.place)),)
 
 
 def _hour(row: FailureRow, context: CellContext, cells: int) -> Spans:
@@ -33,12 +33,12 @@ def _first(row: FailureRow, context: CellContext) -> Spans:
 def _error(row: FailureRow, context: CellContext) -> Spans:
     said = row.item.error or ""
     text = said.removeprefix(row.item.kind).lstrip(": ")
-    return (Span(clean(text, ascii_only=context.glyphs.ascii_only, limit=300), "dim"),)
+    return (Span(context.glyphs.clean(text, limit=300), "dim"),)
 
 
 def _jobs(row: FailureRow, context: CellContext) -> Spans:
     names = ", ".join(name.rsplit(":", 1)[-1] for name in row.item.jobs)
-    return (Span(clean(names, ascii_only=context.glyphs.ascii_only), "dim"),)
+    return (Span(context.glyphs.clean(names), "dim"),)
 
 
 FAILURE_COLUMNS: tuple[Column[FailureRow], ...] = (

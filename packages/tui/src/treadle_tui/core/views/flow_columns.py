@@ -6,7 +6,7 @@ from treadle.wire.status import TERMINAL, Status
 from treadle_tui.core.draw.columns import CellContext, Column, stated
 from treadle_tui.core.draw.format import bar, lasted, number, short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
-from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, joined
+from treadle_tui.core.draw.text import Span, Spans, Tone, clip, joined
 from treadle_tui.core.state.flow import DEEPEST, FlowLines, FlowRow
 
 NAME_CELLS, PROGRESS_CELLS = 24, 12
@@ -19,7 +19,7 @@ _FIRST: tuple[Status, ...] = (
 
 
 def _name(row: FlowRow, context: CellContext) -> Spans:
-    name = clean(row.task.job_name.rsplit(":", 1)[-1], ascii_only=context.glyphs.ascii_only)
+    name = context.glyphs.clean(row.task.job_name.rsplit(":", 1)[-1])
     steps = _steps(row, context.glyphs)
     if row.is_above:
         return Span(steps, "faint"), Span(name, "dim"), Span(" above", "faint")
@@ -64,7 +64,7 @@ def _said(row: FlowRow, context: CellContext) -> Spans:
     why = task.reason.value if task.reason is not None and task.reason.value != task.status.value else ""
     text = lines[-1] if lines else why
     tone: Tone = "bad" if task.status is Status.FAILED else "dim"
-    return (Span(clean(text, ascii_only=context.glyphs.ascii_only, limit=300), tone),)
+    return (Span(context.glyphs.clean(text, limit=300), tone),)
 
 
 FLOW_COLUMNS: tuple[Column[FlowRow], ...] = (
@@ -83,7 +83,7 @@ def flow_title(view: FlowView | None, glyphs: Glyphs) -> Spans:
     """Return what it is, and how far."""
     if view is None:
         return (Span("Flow", "title"),)
-    written = clean(view.name or short_id(view.id), ascii_only=glyphs.ascii_only)
+    written = glyphs.clean(view.name or short_id(view.id))
     # How far it is must not be pushed out by what it is called.
     name = clip(written, NAME_CELLS, ellipsis=glyphs.ellipsis)
     share = (*bar(view.progress, PROGRESS_CELLS, glyphs, tone="run"), Span(f" {percent(view.progress)}", "bold"))

@@ -3,7 +3,7 @@
 from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, count, stated
 from treadle_tui.core.draw.format import bar, number, period
 from treadle_tui.core.draw.glyphs import LIMIT_TONES
-from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.limits import LimitRow
 
 BAR = 6
@@ -11,11 +11,10 @@ BAR = 6
 
 
 def _name(row: LimitRow, context: CellContext) -> Spans:
-    ascii_only = context.glyphs.ascii_only
     if row.is_beneath and row.key is not None:
-        key = "(no key)" if row.key.key is None else clean(row.key.key, ascii_only=ascii_only)
+        key = "(no key)" if row.key.key is None else context.glyphs.clean(row.key.key)
         return (Span(f"  {context.glyphs.turn} ", "faint"), Span(key, "dim" if row.key.key is None else "plain"))
-    room, name = (clean(part, ascii_only=ascii_only) for part in (row.item.room_id, row.item.name))
+    room, name = map(context.glyphs.clean, (row.item.room_id, row.item.name))
     return (Span(f"{room}/", "dim"), Span(name, "bold"))
 
 
@@ -72,7 +71,7 @@ def _keys(row: LimitRow, _: CellContext) -> Spans:
 
 
 def _on_full(row: LimitRow, context: CellContext) -> Spans:
-    return () if row.is_beneath else (Span(clean(row.item.on_full, ascii_only=context.glyphs.ascii_only), "dim"),)
+    return () if row.is_beneath else (Span(context.glyphs.clean(row.item.on_full), "dim"),)
 
 
 LIMIT_COLUMNS: tuple[Column[LimitRow], ...] = (

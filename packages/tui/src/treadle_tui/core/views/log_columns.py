@@ -3,19 +3,19 @@
 from treadle_tui.core.draw.columns import CellContext, Column, named_job
 from treadle_tui.core.draw.documents import LONGEST
 from treadle_tui.core.draw.format import clock, short_id
-from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.logs import LogRow
 from treadle_tui.core.views.sheets import LEVEL_TONES
 
 
 def _level(row: LogRow, context: CellContext) -> Spans:
-    word = clean(row.level, limit=8, ascii_only=context.glyphs.ascii_only)
+    word = context.glyphs.clean(row.level, limit=8)
     return (Span(word, LEVEL_TONES.get(row.level, "plain")),)
 
 
 def _message(row: LogRow, context: CellContext) -> Spans:
     tone = LEVEL_TONES.get(row.level, "plain")
-    text = clean(row.message, limit=LONGEST, ascii_only=context.glyphs.ascii_only)
+    text = context.glyphs.clean(row.message, limit=LONGEST)
     return (Span(text, "plain" if tone in {"dim", "faint"} else tone),)
 
 

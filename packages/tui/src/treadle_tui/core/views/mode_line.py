@@ -10,7 +10,7 @@ from treadle_tui.core.setup.app_state import AppState
 
 def mode_line(app_state: AppState, server_name: str, glyphs: Glyphs) -> Spans:
     """Return what there is to be warned of or told; nothing for a live server that nobody depends on."""
-    shown = clean(server_name, ascii_only=glyphs.ascii_only)
+    shown = glyphs.clean(server_name)
     parts: list[Spans] = []
     if app_state.production:
         parts.append((Span(f"PRODUCTION  {shown}: what you do here is done to a system in use", "bold"),))
@@ -25,7 +25,7 @@ def _replayed(player: Player, app_state: AppState, glyphs: Glyphs) -> Spans:
     word = "ended" if player.at_end else "playing" if player.playing else "stopped"
     keys = "  ".join(f"{app_state.keymap.cap(name)} {text}" for name, text in _KEYS)
     when = player.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    name = clean(player.recording.name, ascii_only=glyphs.ascii_only)
+    name = glyphs.clean(player.recording.name)
     return (
         Span(f"REPLAY {word} ", "hold"),
         Span(f"{age(player.position)} of {age(player.recording.seconds)} x{player.speed:g}  ", "bold"),
@@ -37,7 +37,7 @@ _KEYS = (("rewind", "-10s"), ("play", "play/stop"), ("skip", "+10s"))
 
 
 def _recorded(recorder: Recorder, glyphs: Glyphs) -> Spans:
-    name = clean(str(recorder.path), ascii_only=glyphs.ascii_only)
+    name = glyphs.clean(str(recorder.path))
     if recorder.ended is not None:
         return (Span(f"{glyphs.cross} recording {name} ended: {clean(recorder.ended)}", "warn"),)
     return (Span(f"{glyphs.dot} recording ", "bad"), Span(f"{name}, {recorder.size / 1e6:,.1f} MB", "dim"))

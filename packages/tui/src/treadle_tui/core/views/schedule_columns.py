@@ -1,11 +1,10 @@
 """The columns of the schedules' pane."""
 
-from treadle.wire.schedules import ScheduleItem
 from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named_in_room, named_job, stated
 from treadle_tui.core.draw.format import age, one_line, period, short_id, since
 from treadle_tui.core.draw.glyphs import SCHEDULE_TONES, TASK_TONES
-from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.schedules import LATE_SECONDS, ScheduleRow
 
 
@@ -13,16 +12,11 @@ def _name(row: ScheduleRow, context: CellContext) -> Spans:
     return named_in_room(row.item.room_id, row.item.name, context)
 
 
-def when(item: ScheduleItem, *, ascii_only: bool = False) -> str:
-    """Return when a schedule ticks, in words."""
-    if item.interval is not None:
-        return f"every {period(item.interval)}"
-    zone = "" if item.zone in {None, "UTC"} else f" {item.zone}"
-    return clean(f"{item.cron}{zone}", ascii_only=ascii_only)
-
-
 def _when(row: ScheduleRow, context: CellContext) -> Spans:
-    return (Span(when(row.item, ascii_only=context.glyphs.ascii_only)),)
+    if row.item.interval is not None:
+        return (Span(f"every {period(row.item.interval)}"),)
+    zone = "" if row.item.zone in {None, "UTC"} else f" {row.item.zone}"
+    return (Span(context.glyphs.clean(f"{row.item.cron}{zone}")),)
 
 
 def _state(row: ScheduleRow, context: CellContext) -> Spans:

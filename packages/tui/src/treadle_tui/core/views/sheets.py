@@ -11,7 +11,7 @@ from treadle_tui.core.draw.documents import Document, TextLines, shortened
 from treadle_tui.core.draw.format import clock
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.json_lines import JsonLines
-from treadle_tui.core.draw.text import Span, Spans, Tone, clean
+from treadle_tui.core.draw.text import Span, Spans, Tone
 from treadle_tui.core.state.detail import TaskDetail
 
 SHEETS = ("error", "payload", "result", "checkpoint", "logs", "events")
@@ -75,7 +75,7 @@ class Sheets:
         return lines or [(Span(" No error.", "dim"),)]
 
     def _head(self, run: RunItem) -> Spans:
-        who = clean(run.worker_name or "", ascii_only=self._glyphs.ascii_only)
+        who = self._glyphs.clean(run.worker_name or "")
         why = f": {run.reason.value}" if run.reason is not None else ""
         return (
             Span(f" run {run.run_id}  ", "title"),
@@ -133,7 +133,7 @@ class _LogsSheet:
         return (
             Span(f" {clock(item.at)} ", "dim"),
             *run,
-            Span(f"{clean(item.level, limit=8, ascii_only=self._glyphs.ascii_only):<8} ", tone),
+            Span(f"{self._glyphs.clean(item.level, limit=8):<8} ", tone),
             Span(shortened(item.message, self._glyphs), "plain" if tone in {"dim", "plain"} else tone),
         )
 
@@ -163,4 +163,4 @@ def _more(event: TaskEvent, glyphs: Glyphs) -> Iterator[str]:
     error = next(iter((event.error or "").strip().splitlines()), "")
     for part in (event.step, event.status, event.reason and event.reason.value, who, error):
         if part:
-            yield clean(part, limit=300, ascii_only=glyphs.ascii_only)
+            yield glyphs.clean(part, limit=300)

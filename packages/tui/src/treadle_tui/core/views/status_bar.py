@@ -6,7 +6,7 @@ from itertools import groupby
 from treadle.wire.status import Status
 from treadle_tui.core.draw.format import age, clock, number, rate, signed, sparkline, spread
 from treadle_tui.core.draw.glyphs import Glyphs
-from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, fit, joined, width
+from treadle_tui.core.draw.text import Span, Spans, Tone, clip, fit, joined, width
 from treadle_tui.core.draw.wrapping import wrapped
 from treadle_tui.core.state.model import LinkState, Model
 
@@ -46,7 +46,7 @@ def top_line(
     """
     every = model.every_queue()
     alerts = model.alerts()
-    name = Span(clip(clean(server_name, ascii_only=glyphs.ascii_only), 28, ellipsis=glyphs.ellipsis), "dim")
+    name = Span(clip(glyphs.clean(server_name), 28, ellipsis=glyphs.ellipsis), "dim")
     parts: list[Spans] = [(Span(" treadle", "bold"),), (name,), (_link(model.link, glyphs, replay=replay),)]
     if access := _access(model.link, read_only=read_only):
         parts.append((Span(access, "dim" if access == "rw" else "hold"),))
@@ -186,10 +186,10 @@ def attention_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> li
     for alert in found[: max(1, height)]:
         glyph = glyphs.cross if alert.severity == "bad" else "!"
         # What is wrong is told to its end where enough of the name is left beside it.
-        text = clean(alert.text, ascii_only=glyphs.ascii_only)
+        text = glyphs.clean(alert.text)
         beside = cells - len("x ") - len("  ") - len(text)
         room = beside if beside >= LEAST_SUBJECT else max(4, cells // 2 - 6)
-        subject = clip(clean(alert.subject, ascii_only=glyphs.ascii_only), room, ellipsis=glyphs.ellipsis)
+        subject = clip(glyphs.clean(alert.subject), room, ellipsis=glyphs.ellipsis)
         lines.append((Span(f"{glyph} {subject}", alert.severity), Span(f"  {text}")))
     return lines
 
@@ -205,7 +205,7 @@ def banner_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> list[
         return []
     quiet = model.data_age()
     shown = f"; what you see is {age(quiet)} old" if quiet is not None else ""
-    detail = clean(link.detail, limit=LONGEST_REASON, ascii_only=glyphs.ascii_only)
+    detail = glyphs.clean(link.detail, limit=LONGEST_REASON)
     told: Spans = (
         Span(f" {glyphs.cross} {_GONE.get(link.state, 'No server')}{shown}. ", "bad"),
         Span("Trying again. ", "plain"),

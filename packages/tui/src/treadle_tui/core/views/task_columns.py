@@ -7,7 +7,7 @@ from treadle.wire.tags import shown
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, named, named_job
 from treadle_tui.core.draw.format import age, bar, lasted, number, one_line, short_id, since, task_state
-from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.text import Span, Spans
 
 ORDERS: tuple[Order, ...] = ("position", "newest", "oldest", "updated")
 """The orders of the task list, first the usual one."""
@@ -97,7 +97,7 @@ def _progress(task: TaskItem, context: CellContext) -> Spans:
 def _payload(task: TaskItem, context: CellContext) -> Spans:
     if task.status is Status.FAILED and task.error:
         first = next(iter(task.error.strip().splitlines()), "")
-        return (Span(clean(first, limit=300, ascii_only=context.glyphs.ascii_only), "bad"),)
+        return (Span(context.glyphs.clean(first, limit=300), "bad"),)
     if task.left_out is not None and "payload" in task.left_out:
         return (Span(LARGE.format(context.open_key), "faint"),)
     if seal_of(task.payload) is not None:
@@ -111,7 +111,7 @@ def _state(task: TaskItem, context: CellContext) -> Spans:
 
 def _tags(task: TaskItem, context: CellContext) -> Spans:
     tags = ",".join(shown(task.tags))
-    return (Span(clean(tags, limit=100, ascii_only=context.glyphs.ascii_only), "dim"),)
+    return (Span(context.glyphs.clean(tags, limit=100), "dim"),)
 
 
 def _has_submitter(task: TaskItem) -> bool:

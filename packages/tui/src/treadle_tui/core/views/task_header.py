@@ -24,8 +24,8 @@ def header(detail: TaskDetail, context: CellContext, *, trace_url: str | None = 
             Span(" "),
             Span(clean(task.id), "accent"),
             Span("  "),
-            Span(_clean(task.job_name, glyphs), "bold"),
-            Span(f"  room {_clean(task.room_id, glyphs)}", "dim"),
+            Span(glyphs.clean(task.job_name, limit=200), "bold"),
+            Span(f"  room {glyphs.clean(task.room_id, limit=200)}", "dim"),
         ),
         (
             Span(" "),
@@ -68,7 +68,7 @@ def _progress(detail: TaskDetail, glyphs: Glyphs) -> Spans:
     share, message = progress_of(detail.task)
     if detail.task.status in TERMINAL or (share is None and not message):
         return ()
-    words = (Span(_clean(message, glyphs)),) if message else ()
+    words = (Span(glyphs.clean(message, limit=200)),) if message else ()
     if share is None:
         return words
     return joined(((*bar(share, 12, glyphs, tone="run"), Span(f" {min(1.0, max(0.0, share)):.0%}", "bold")), words))
@@ -96,8 +96,4 @@ def _options(detail: TaskDetail, context: CellContext) -> list[tuple[str, str]]:
 
 
 def _facts(facts: Sequence[tuple[str, str]], glyphs: Glyphs) -> Spans:
-    return joined(((Span(f"{name} ", "dim"), Span(_clean(value, glyphs))) for name, value in facts), gap="   ")
-
-
-def _clean(text: str, glyphs: Glyphs) -> str:
-    return clean(text, limit=200, ascii_only=glyphs.ascii_only)
+    return joined(((Span(f"{name} ", "dim"), Span(glyphs.clean(value, limit=200))) for name, value in facts), gap="   ")

@@ -6,7 +6,8 @@ from treadle.wire.amounts import counted
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import GAP, CellContext
 from treadle_tui.core.draw.format import short_id, task_state, total
-from treadle_tui.core.draw.text import Span, Spans, clean, joined
+from treadle_tui.core.draw.glyphs import Glyphs
+from treadle_tui.core.draw.text import Span, Spans, joined
 from treadle_tui.core.state.marks import Marks, TaskRef
 from treadle_tui.core.state.model import Model
 from treadle_tui.core.verbs.keymap import Keymap
@@ -188,10 +189,10 @@ class TaskList:
             return None
         return sum(self._model.counts.rows.get(job.name, job.job.counts).values())
 
-    def title(self, first: int, *, ascii_only: bool) -> Spans:
+    def title(self, first: int, glyphs: Glyphs) -> Spans:
         """Return the upper line: whose tasks, how many of all, how many are marked or came in above."""
         query, table = self._query, self._model.tasks
-        name = clean(query.filter.job or "all queues", ascii_only=ascii_only)
+        name = glyphs.clean(query.filter.job or "all queues")
         # Of another queue or filter nothing is known before the server has told of it; nor which queues there are.
         is_known = table.known_at is not None or (query.want() is None and self._model.jobs.generation > 0)
         count = total(self.rows.total, capped=table.total_is_capped) if is_known else UNKNOWN

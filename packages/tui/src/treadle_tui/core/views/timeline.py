@@ -10,7 +10,7 @@ from treadle.wire.status import LEASED, REQUEUED, RETRIED, Outcome, Reason, Stat
 from treadle.wire.tasks import RunItem, TaskEvent, TaskItem
 from treadle_tui.core.draw.format import bar, clock, lasted, since, task_state
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
-from treadle_tui.core.draw.text import Span, Spans, Tone, clean, fit
+from treadle_tui.core.draw.text import Span, Spans, Tone, fit
 from treadle_tui.core.state.detail import TaskDetail
 
 BAR = 12
@@ -77,7 +77,7 @@ def _stretch(part: Stretch, longest: float, glyphs: Glyphs, cells: int) -> Spans
 
 def _story(detail: TaskDetail, now: datetime, glyphs: Glyphs) -> Iterator[Moment | Stretch]:
     task = detail.task
-    who = f" by {clean(task.submitter, limit=40, ascii_only=glyphs.ascii_only)}" if task.submitter else ""
+    who = f" by {glyphs.clean(task.submitter, limit=40)}" if task.submitter else ""
     yield Moment(task.created_at, glyphs.ring, f"created{who}", "dim")
     runs = sorted(detail.runs, key=lambda run: run.run_id)
     steps = [event for event in detail.events if event.kind == "step"]
@@ -127,7 +127,7 @@ def _earlier(detail: TaskDetail, at: datetime, glyphs: Glyphs) -> Moment:
 
 def _step(event: TaskEvent, glyphs: Glyphs, *, waits: bool = False) -> Moment:
     """Tell a step by its name, and a receive by that of the message that came, or that it `waits` for."""
-    name = clean(event.step or "", limit=80, ascii_only=glyphs.ascii_only)
+    name = glyphs.clean(event.step or "", limit=80)
     if event.status == "receive":
         name = f"waits for {name}" if waits else f"message {name}"
     return Moment(event.at, glyphs.arrow, name, "dim")
@@ -135,9 +135,7 @@ def _step(event: TaskEvent, glyphs: Glyphs, *, waits: bool = False) -> Moment:
 
 def _run(run: RunItem, now: datetime, glyphs: Glyphs, steps: list[Moment]) -> Iterator[Moment | Stretch]:
     """Tell a run, with the steps that it kept."""
-    who = clean(
-        run.worker_name or (run.worker_id[-8:] if run.worker_id else "the server"), ascii_only=glyphs.ascii_only
-    )
+    who = glyphs.clean(run.worker_name or (run.worker_id[-8:] if run.worker_id else "the server"))
     if run.started_at is None:
         yield Moment(run.claimed_at, glyphs.task[Status.CLAIMED], f"run {run.run_id} claimed by {who}", "run")
     else:
@@ -160,7 +158,7 @@ def _end(run: RunItem, glyphs: Glyphs) -> Moment:
     status = _OUTCOMES[str(run.status)]
     why = f": {run.reason.value}" if run.reason is not None and run.reason.value != str(run.status) else ""
     first = next(iter((run.error or "").strip().splitlines()), "")
-    error = clean(first, limit=200, ascii_only=glyphs.ascii_only)
+    error = glyphs.clean(first, limit=200)
     return Moment(run.ended_at, glyphs.task[status], f"{run.status}{why}", TASK_TONES[status], error)
 
 

@@ -3,7 +3,7 @@
 from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, count, named, stated
 from treadle_tui.core.draw.format import age, lasted, number, since
 from treadle_tui.core.draw.glyphs import WORKER_TONES
-from treadle_tui.core.draw.text import Span, Spans, Tone, clean, joined
+from treadle_tui.core.draw.text import Span, Spans, Tone, joined
 from treadle_tui.core.state.workers import BEATS_SHOWN, Pace, RunRow, WorkerRow
 from treadle_tui.core.views.queue_columns import BAR, slots
 
@@ -16,7 +16,7 @@ MOST_JOBS = 10
 
 
 def _worker_name(row: WorkerRow, context: CellContext) -> Spans:
-    return (Span(clean(row.name, ascii_only=context.glyphs.ascii_only), "bold"),)
+    return (Span(context.glyphs.clean(row.name), "bold"),)
 
 
 def _health(row: WorkerRow, context: CellContext) -> Spans:
@@ -44,7 +44,7 @@ def _runs(row: WorkerRow, context: CellContext) -> Spans:
 
 def _run(run: RunRow, context: CellContext) -> Spans:
     pace = run.pace(context.now)
-    name = clean(run.job.rsplit(":", 1)[-1] or run.task_id[-8:], ascii_only=context.glyphs.ascii_only)
+    name = context.glyphs.clean(run.job.rsplit(":", 1)[-1] or run.task_id[-8:])
     time = age(run.seconds(context.now)) if run.since is not None else ""
     usual = f"/{lasted(run.usual.p50)}" if run.usual.p50 is not None and time else ""
     word = f" {pace}" if pace != "usual" else ""
@@ -59,7 +59,7 @@ def _used(row: WorkerRow, context: CellContext) -> Spans:
 
 
 def _serves(row: WorkerRow, context: CellContext) -> Spans:
-    names = [clean(job.split(":", 2)[-1], ascii_only=context.glyphs.ascii_only) for job in row.item.jobs[:MOST_JOBS]]
+    names = [context.glyphs.clean(job.split(":", 2)[-1]) for job in row.item.jobs[:MOST_JOBS]]
     return (Span("  ".join(names), "dim"),)
 
 
