@@ -94,22 +94,19 @@ class Dashboard(App[None]):
 
     def _begin_with(self, model: Model, feed: Feed, connection: Connection, wanted: str) -> None:
         """Begin anew with a server: of the last one nothing is kept, least of all what could be undone there."""
-        app_state = self.app_state
-        app_state.context, app_state.production = connection.context, connection.production
-        app_state.player, app_state.recorder = connection.player, connection.recorder
-        self.model, self.feed = model, feed
+        self.model, self.feed, self.connection = model, feed, connection
         model.is_recorded = connection.player is not None
         feed.asks_access = not model.is_recorded
         self._ctx = ScreenContext(
             model=model,
             feed=feed,
+            connection=connection,
             executor=Executor(model, feed, read_only=connection.read_only),
             go=self.go,
             opened=self._opened,
             query=TaskQuery(room=connection.room, text=wanted, now=model.time.now),
             glyphs=ASCII if self._ascii_only else UNICODE,
-            server_name=connection.server_name,
-            app_state=app_state,
+            app_state=self.app_state,
         )
         self._main = Main(self._ctx)
         self._notifier = Notifier(model, feed)
@@ -200,7 +197,7 @@ class Dashboard(App[None]):
     def tick(self) -> None:
         """A second has passed."""
         self.model.tick()
-        front, ending = self.front_screen, self.app_state.ending()
+        front, ending = self.front_screen, self.app_state.ending(self.connection)
         if front is not None and ending is not None:
             front.tell(ending)
         if front is not None and self._ctx.keys_ahead.is_late(self.model.clock.steady()):

@@ -207,6 +207,6 @@ def run(options: LaunchOptions) -> int:
 
     app = dashboard(options)
     app.run()
-    if (recorder := app.app_state.recorder) is not None:
+    if (recorder := app.connection.recorder) is not None:
         say(recorder.summary(), err=True)
     return app.return_code or 0

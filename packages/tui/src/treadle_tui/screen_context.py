@@ -9,10 +9,11 @@ from treadle.filters import Known
 from treadle.wire.frames import Topic
 from treadle_tui.core.draw.columns import CellContext
 from treadle_tui.core.draw.format import old
-from treadle_tui.core.draw.glyphs import UNICODE, Glyphs
+from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.setup.app_state import AppState
+from treadle_tui.core.setup.connection import Connection
 from treadle_tui.core.state.model import Model
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.actions import offered
@@ -33,6 +34,7 @@ class ScreenContext:
 
     model: Model
     feed: Feed
+    connection: Connection
     executor: Executor
     go: Callable[..., None]
     """Goes to another pane or screen, `queues` or `workers`, to a `task` or another `context` by its name, at once.
@@ -41,14 +43,12 @@ class ScreenContext:
     """
     opened: Callable[[Worker[None]], None]
     """Hears that what a key asked for is answered, and the answer shown."""
-    query: TaskQuery = field(default_factory=TaskQuery)
-    glyphs: Glyphs = UNICODE
-    server_name: str = "local"
-    """What people call the server: its host, or `local`."""
+    query: TaskQuery
+    glyphs: Glyphs
+    app_state: AppState
+    """The keys, the contexts, and what was typed."""
     report: Report | None = None
     """What the last action did to each task, to be looked through."""
-    app_state: AppState = field(default_factory=AppState)
-    """The keys, the contexts, and what was typed."""
     drafts: dict[str, Written] = field(default_factory=dict)
     """What was written about tasks and could not be saved, by their ids."""
     keys_ahead: KeysAhead = field(default_factory=KeysAhead)
@@ -61,10 +61,7 @@ class ScreenContext:
 
     def offered(self, scope: Scope) -> Iterator[Action]:
         """Yield what can be done in a pane or screen, given how the dashboard was started and what its token may."""
-        app_state = self.app_state
-        return offered(
-            scope, read_only=self.executor.only_looks, replay=app_state.player is not None, web=app_state.web
-        )
+        return offered(scope, read_only=self.executor.only_looks, replay=self.model.is_recorded, web=self.app_state.web)
 
     def filter_words(self) -> Known:
         """Return what there is that a filter may name, by the key that names it."""
@@ -94,7 +91,7 @@ class ScreenContext:
         Of a recorded moment it is as old as it was then, which is not known: a fast player's seconds are short.
         """
         seconds = self.model.age(*topics)
-        is_recorded = self.app_state.player is not None and self.model.link.live
+        is_recorded = self.model.is_recorded and self.model.link.live
         return title if seconds is None or is_recorded else (*title, Span(f"  {old(seconds)} old", "warn"))
 
     def tell(self, report: Report) -> None:

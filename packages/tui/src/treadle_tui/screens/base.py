@@ -162,14 +162,13 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def _show_mode(self) -> None:
         ctx = self.ctx
-        mode = mode_line(ctx.app_state, ctx.server_name, ctx.glyphs)
+        mode = mode_line(ctx.connection, ctx.keymap, ctx.glyphs)
         self._mode.set_class(bool(mode), "-shown")
         self._mode.show([shortened(mode, self.size.width, ellipsis=ctx.glyphs.ellipsis)])
-        self._mode.set_class(ctx.app_state.production, "-production")
-        warning = (Span("PROD ", "bad"),) if ctx.app_state.production else ()
-        replay = ctx.app_state.player is not None
-        told = (*warning, Span("REPLAY ", "hold")) if replay else warning
-        self._tiny.show([(*told, *tiny_line(ctx.model, ctx.glyphs, replay=replay))])
+        self._mode.set_class(ctx.connection.production, "-production")
+        warning = (Span("PROD ", "bad"),) if ctx.connection.production else ()
+        told = (*warning, Span("REPLAY ", "hold")) if ctx.model.is_recorded else warning
+        self._tiny.show([(*told, *tiny_line(ctx.model, ctx.glyphs))])
 
     def _dim(self, *, stale: bool) -> None:
         if stale == self.has_class("-stale"):

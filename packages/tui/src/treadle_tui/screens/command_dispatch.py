@@ -68,7 +68,7 @@ def run_command(screen: Commandable, line: str) -> None:
 
 
 def _refuse_hidden(screen: Commandable, action: Action) -> None:
-    if action.replay and screen.ctx.app_state.player is None:
+    if action.replay and not screen.ctx.model.is_recorded:
         raise CommandError(f"{action.name} steers a recording: start one by treadle watch --replay FILE")
     if action.local and screen.ctx.app_state.web:
         raise CommandError(f"{action.name} needs the terminal and the files of where the dashboard runs, not a browser")

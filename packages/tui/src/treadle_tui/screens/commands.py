@@ -172,8 +172,9 @@ class CommandActions(AskingScreen):
 
     def act_context(self) -> None:
         """Tell which contexts there are."""
-        app_state = self.ctx.app_state
-        named = [f"{name} (here)" if name == app_state.context else name for name in app_state.contexts]
+        named = [
+            f"{name} (here)" if name == self.ctx.connection.context else name for name in self.ctx.app_state.contexts
+        ]
         told = f"contexts: {', '.join(named)}" if named else "no contexts: the configuration file names them"
         self.tell(Report(told, ok=bool(named)))
 
@@ -193,10 +194,7 @@ class CommandActions(AskingScreen):
 
     def with_seek(self, text: str) -> None:
         """Go to a moment. Raises `ReplayError` for a text that is none."""
-        player = self.ctx.app_state.player
-        if player is not None:
-            at = read_time(text, player.position)
-            self._player(lambda player: player.seek(at))
+        self._player(lambda player: player.seek(read_time(text, player.position)))
 
     def with_speed(self, text: str) -> None:
         """Go faster or slower. Raises `CommandError` for a text that is no number."""
@@ -207,8 +205,8 @@ class CommandActions(AskingScreen):
         self._player(lambda player: player.run_at(factor))
 
     def _player(self, steer: Callable[[Player], None]) -> None:
-        if self.ctx.app_state.player is not None:
-            steer(self.ctx.app_state.player)
+        if self.ctx.connection.player is not None:
+            steer(self.ctx.connection.player)
             self.tick()
 
     def tick(self) -> None:

@@ -99,7 +99,7 @@ class ExportActions(AskingScreen):
     async def _written(self, path: Path, request: ExportRequest, *, overwrite: bool) -> Report:
         rows, more, gone = await self._tasks(request) if request.rows is None else (request.rows, False, 0)
         head = {
-            "server": self.ctx.server_name,
+            "server": self.ctx.connection.server_name,
             "exported_at": self.ctx.model.time.now().isoformat(),
             "filter": None if request.filter is None else request.filter.model_dump(mode="json", exclude_none=True),
             "is_capped": more,

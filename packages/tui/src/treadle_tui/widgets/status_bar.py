@@ -41,10 +41,9 @@ class StatusBar(Widget):
                     ctx.model,
                     self.size.width,
                     ctx.glyphs,
-                    server_name=ctx.server_name,
+                    server_name=ctx.connection.server_name,
                     read_only=ctx.executor.read_only,
                     folded=not boxes,
-                    replay=ctx.app_state.player is not None,
                 )
             ]
         )

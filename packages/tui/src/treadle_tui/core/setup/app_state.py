@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from treadle_tui.core.draw.text import clean
-from treadle_tui.core.live.recorder import Recorder
-from treadle_tui.core.live.replay import Player
+from treadle_tui.core.setup.connection import Connection
 from treadle_tui.core.verbs.commands import History
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.plan import Report
@@ -32,26 +31,18 @@ class AppState:
     """How the terminal is told when a marked task ends, or something wants a look."""
     trace_url: str | None = None
     """Where a trace is looked at; None when nobody has said."""
-    context: str | None = None
-    """The one that is shown now; None for a server that was named by hand."""
-    production: bool = False
-    """Whether what is done here is done to a system that people depend on."""
     web: bool = False
     """Whether the reader sits before a browser: not at this machine's terminal, nor with its files."""
-    player: Player | None = None
-    """Steers the recording that is shown; None for a live server."""
-    recorder: Recorder | None = None
-    """Writes what is seen into a file; None when nothing is recorded."""
     _told: str | None = None
 
-    def ending(self) -> Report | None:
+    def ending(self, connection: Connection) -> Report | None:
         """Return that a recording has ended, the one that is written or the one that is shown, once each time."""
-        words, ok = None, False
-        if self.recorder is not None and self.recorder.ended is not None:
-            words = f"nothing is recorded any more: {clean(self.recorder.ended, limit=300)}"
-        elif self.player is not None and self.player.at_end:
+        words, ok, recorder, player = None, False, connection.recorder, connection.player
+        if recorder is not None and recorder.ended is not None:
+            words = f"nothing is recorded any more: {clean(recorder.ended, limit=300)}"
+        elif player is not None and player.at_end:
             again, back = (self.keymap.cap(name) for name in ("play", "rewind"))
-            damage = self.player.recording.damage
+            damage = player.recording.damage
             ok = damage is None
             end = (
                 f"the recording ends here, for its {clean(damage, limit=80)}"

@@ -16,11 +16,13 @@ class Connection:
     server_name: str = "local"
     """What people call the server."""
     context: str | None = None
-    """Its name in the configuration file."""
+    """Its name in the configuration file; None for one that was named by hand."""
     room: str | None = None
     read_only: bool = False
     production: bool = False
+    """Whether what is done here is done to a system that people depend on."""
     clock: Clock = field(default_factory=SystemClock)
     player: Player | None = None
     """Steers the recording, where it is one."""
     recorder: Recorder | None = None
+    """Writes what is seen into a file."""

@@ -5,25 +5,26 @@ from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean, joined
 from treadle_tui.core.live.recorder import Recorder
 from treadle_tui.core.live.replay import Player
-from treadle_tui.core.setup.app_state import AppState
+from treadle_tui.core.setup.connection import Connection
+from treadle_tui.core.verbs.keymap import Keymap
 
 
-def mode_line(app_state: AppState, server_name: str, glyphs: Glyphs) -> Spans:
+def mode_line(connection: Connection, keymap: Keymap, glyphs: Glyphs) -> Spans:
     """Return what there is to be warned of or told; nothing for a live server that nobody depends on."""
-    shown = glyphs.clean(server_name)
     parts: list[Spans] = []
-    if app_state.production:
+    if connection.production:
+        shown = glyphs.clean(connection.server_name)
         parts.append((Span(f"PRODUCTION  {shown}: what you do here is done to a system in use", "bold"),))
-    if app_state.player is not None:
-        parts.append(_replayed(app_state.player, app_state, glyphs))
-    if app_state.recorder is not None:
-        parts.append(_recorded(app_state.recorder, glyphs))
+    if connection.player is not None:
+        parts.append(_replayed(connection.player, keymap, glyphs))
+    if connection.recorder is not None:
+        parts.append(_recorded(connection.recorder, glyphs))
     return (Span(" "), *joined(parts, gap="   ")) if parts else ()
 
 
-def _replayed(player: Player, app_state: AppState, glyphs: Glyphs) -> Spans:
+def _replayed(player: Player, keymap: Keymap, glyphs: Glyphs) -> Spans:
     word = "ended" if player.at_end else "playing" if player.playing else "stopped"
-    keys = "  ".join(f"{app_state.keymap.cap(name)} {text}" for name, text in _KEYS)
+    keys = "  ".join(f"{keymap.cap(name)} {text}" for name, text in _KEYS)
     when = player.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
     name = glyphs.clean(player.recording.name)
     return (

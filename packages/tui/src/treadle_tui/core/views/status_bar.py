@@ -37,17 +37,12 @@ UNKNOWN = "?"
 """What stands where a number would, which only a server can say."""
 
 
-def top_line(
-    model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read_only: bool, folded: bool, replay: bool = False
-) -> Spans:
-    """Return the status bar's first line, exactly `cells` wide; folded, it holds what the boxes would have said.
-
-    Of a `replay` it says that it is a recording where it would be live.
-    """
+def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read_only: bool, folded: bool) -> Spans:
+    """Return the status bar's first line, exactly `cells` wide; folded, it holds what the boxes would have said."""
     every = model.every_queue()
     alerts = model.alerts()
     name = Span(clip(glyphs.clean(server_name), 28, ellipsis=glyphs.ellipsis), "dim")
-    parts: list[Spans] = [(Span(" treadle", "bold"),), (name,), (_link(model.link, glyphs, replay=replay),)]
+    parts: list[Spans] = [(Span(" treadle", "bold"),), (name,), (_link(model, glyphs),)]
     if access := _access(model.link, read_only=read_only):
         parts.append((Span(access, "dim" if access == "rw" else "hold"),))
     queues = f"{len(model.queue_rows()):,}" if model.jobs.generation else UNKNOWN
@@ -77,7 +72,7 @@ def top_line(
     # The alerts say which workers are missing, and the last counts are those that queues have too.
     while width(left) + width(time) + 1 > cells and len(counts) > 1:
         counts.remove(serving if serving in counts else counts[-1])
-        left = joined([*parts[:1], (_link(model.link, glyphs, replay=replay, is_brief=True),), *counts], gap="  ")
+        left = joined([*parts[:1], (_link(model, glyphs, is_brief=True),), *counts], gap="  ")
     return (*fit(left, max(0, cells - width(time)), ellipsis=glyphs.ellipsis), *time)
 
 
@@ -108,8 +103,9 @@ def _access(link: LinkState, *, read_only: bool) -> str:
     return "ro" if link.may_write is None else "ro, token may write" if link.may_write else "ro, token ro"
 
 
-def _link(link: LinkState, glyphs: Glyphs, *, replay: bool, is_brief: bool = False) -> Span:
-    if replay and link.live:
+def _link(model: Model, glyphs: Glyphs, *, is_brief: bool = False) -> Span:
+    link = model.link
+    if model.is_recorded and link.live:
         return Span(f"{glyphs.ring} recorded", "hold")
     word, tone = _LINKS[link.state]
     glyph = glyphs.dot if link.live else glyphs.cross if tone == "bad" else glyphs.ring
@@ -216,11 +212,11 @@ def banner_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> list[
     return [whole if width(whole) <= cells or width(told) + LEAST_REASON <= cells else told]
 
 
-def tiny_line(model: Model, glyphs: Glyphs, *, replay: bool = False) -> Spans:
+def tiny_line(model: Model, glyphs: Glyphs) -> Spans:
     """Return the one line of counts for a screen too small for anything else."""
     every, alerts = model.every_queue(), model.alerts()
     warning = f" !{len(alerts)}" if alerts else ""
-    link = _link(model.link, glyphs, replay=replay)
+    link = _link(model, glyphs)
     return (
         Span(f"{link.text.split(' ')[0]} ", link.tone),
         Span(f"{_of_queues(model, every.pending)} pend {_of_queues(model, every.running)}/{_slots(model)} run"),
