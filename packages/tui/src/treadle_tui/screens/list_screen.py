@@ -1,24 +1,21 @@
 """What the screens of one list share: the grid, the filter line where there is one, and verbs on a row's task."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from textual.app import ComposeResult
-from textual.message import Message
 
 from treadle import filters
-from treadle.errors import ConnectionFailed, ProblemError
 from treadle.filters import FilterError
 from treadle.wire.filters import TaskFilter
-from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import Column
-from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.tables import Table
 from treadle_tui.core.state.workers import WorkerRow
 from treadle_tui.core.verbs.action import Action, Verb
 from treadle_tui.core.verbs.actions import MOVES
+from treadle_tui.core.verbs.executor import FAILURES, failed
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.pane import Pane
@@ -58,20 +55,12 @@ class ListScreen(BaseScreen, Generic[Row]):
     FILTERS: ClassVar[bool] = False
     """Whether there is a filter line."""
 
-    @dataclass
-    class Fetched(Message):
-        """A row's task, as the server has it now, for the verb that was pressed on the row."""
-
-        verb: Verb
-        task: TaskItem
-
     def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:
         super().__init__(ctx)
         self._start_at = start_at
         """The row that one came for."""
         self.wanted = TaskFilter()
         self.filter_text = ""
-        self._fetched: list[TaskItem] = []
         self.pane: Pane[Row] = Pane(self.COLUMNS, ctx.cell_context, empty=self.empty)
         self.grid = grid_of(self.SCOPE)(self.pane, id="list")
         self._filter_line = self.make_filter_line() if self.FILTERS else None
@@ -131,10 +120,6 @@ class ListScreen(BaseScreen, Generic[Row]):
     def row(self) -> Row | None:
         """The row that is highlighted."""
         return self.pane.rows.highlighted
-
-    def chosen(self) -> Sequence[TaskItem]:
-        """Return the task that was fetched for a verb."""
-        return self._fetched
 
     def copied(self) -> str | None:
         """Return the highlighted row's key."""
@@ -238,22 +223,16 @@ class ListScreen(BaseScreen, Generic[Row]):
     # Verbs on a row's task: it is read anew first, for the row says too little of it to act on.
 
     def _steer(self, verb: Verb) -> None:
-        key, refusal = self.task_id(), self.ctx.executor.off()
-        if key is None or refusal is not None:
-            self._fetched = []
+        key = self.task_id()
+        if key is None or self.ctx.executor.off() is not None:
             super()._steer(verb)
         else:
-            self.open_after(self._fetch(verb, key), group="steer")
+            self.open_after(self._fetch_for(verb, key), group="steer")
 
-    async def _fetch(self, verb: Verb, key: str) -> None:
+    async def _fetch_for(self, verb: Verb, key: str) -> None:
         try:
-            answer = await self.ctx.feed.request("get", id=key)
-        except (ProblemError, ConnectionFailed) as error:
-            self.post_message(self.Told(Report(f"could not {verb}: {clean(str(error), limit=200)}", ok=False)))
+            task = await self.requests.fetch(key)
+        except FAILURES as error:
+            self.post_message(self.Told(failed(verb, str(error))))
         else:
-            self.post_message(self.Fetched(verb, TaskItem.model_validate(answer)))
-
-    def on_list_screen_fetched(self, event: Fetched) -> None:
-        """Carry the verb out on the task, after a question where one is due."""
-        self._fetched = [event.task]
-        super()._steer(event.verb)
+            self.post_message(self.Named(verb, [task], are_first=False))
