@@ -11,6 +11,7 @@ from treadle_tui import guard
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.draw.wrapping import shortened
+from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.actions import WAYS
@@ -42,6 +43,8 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
     def __init__(self, ctx: ScreenContext) -> None:
         super().__init__()
         self.ctx = ctx
+        self.wants: Want | None = None
+        """What is watched for as long as this screen is there."""
         self._status_bar = StatusBar(ctx)
         self._banner = StyledText(id="banner")
         self._mode = StyledText(id="mode")
@@ -99,7 +102,9 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         return self._is_up and self.app.is_running and self in self.app.screen_stack
 
     def on_screen_resume(self) -> None:
-        """Draw everything: while another screen was in front nothing was drawn here, and what stands here is old."""
+        """Watch and draw everything: while another screen was in front it may have watched something else instead."""
+        if self.wants is not None:
+            self.ctx.feed.want(self.wants)
         self.show(Dirty.ALL)
         self.call_after_refresh(self._fit)
 
@@ -110,6 +115,11 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
     def _come_up(self) -> None:
         self._is_up = True
         self.show(Dirty.ALL)
+
+    def on_unmount(self) -> None:
+        """Watch no more what nobody looks at."""
+        if self.wants is not None:
+            self.ctx.feed.leave(self.wants)
 
     def on_resize(self) -> None:
         """Draw for the new size, once the layout knows it."""

@@ -50,6 +50,7 @@ class Detail(BaseScreen, MessageActions, RerunActions):
     def __init__(self, ctx: ScreenContext, task_id: str) -> None:
         super().__init__(ctx)
         self._task_id = task_id
+        self.wants = Want("task", task_id=task_id)
         self._header = StyledText(id="header", fades=True)
         self._rail = Reader(id="rail", follow=True)
         self._tabs = TabBar(id="tabs")
@@ -75,23 +76,10 @@ class Detail(BaseScreen, MessageActions, RerunActions):
         yield self._search
         yield self._notice
 
-    @property
-    def _want(self) -> Want:
-        return Want("task", task_id=self._task_id)
-
-    def on_screen_resume(self) -> None:
-        """Watch the task: another one's screen may have stood before it."""
-        self.ctx.feed.want(self._want)
-
     def on_mount(self) -> None:
-        """Watch the task."""
-        self.ctx.feed.want(self._want)
+        """Begin in the sheet."""
         self._rail.set_titles((Span("Runs", "title"),))
         self._reader.focus()
-
-    def on_unmount(self) -> None:
-        """Watch it no more."""
-        self.ctx.feed.leave(self._want)
 
     @property
     def scope(self) -> Scope:

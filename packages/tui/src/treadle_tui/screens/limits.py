@@ -26,20 +26,13 @@ class Limits(ListScreen[LimitRow]):
 
     def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:
         super().__init__(ctx, start_at=start_at)
+        # What waits for limits is counted for those who look alone.
+        self.wants = Want("limits")
         self._folded: set[str] = set()
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
         return none_of(self.ctx.model, "limits", self.filter_text, self.ctx.glyphs, self.ctx.keymap)
-
-    def on_mount(self) -> None:
-        """Watch them."""
-        self.ctx.feed.want(Want("limits"))
-        super().on_mount()
-
-    def on_unmount(self) -> None:
-        """Watch them no more: what waits for limits is counted for those who look alone."""
-        self.ctx.feed.leave(Want("limits"))
 
     def update_rows(self) -> None:
         """Show the limits that the filter means."""

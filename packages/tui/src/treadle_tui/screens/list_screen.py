@@ -193,12 +193,15 @@ class ListScreen(BaseScreen, Generic[Row]):
             self.tell(Report(str(error), ok=False))
             return
         self.ctx.mended()
+        self.begin_anew(text)
+
+    def begin_anew(self, text: str) -> None:
+        """Show what a text leaves of the list, from its first row."""
         self.filter_text = text
         if self._filter_line is not None:
             self._filter_line.put(text)
         self.pane.rows.reset()
         self.pane.fold()
-        self.show_notice()
         self.draw(self.WATCHES)
         self.grid.focus()
 

@@ -30,7 +30,7 @@ class Logs(FollowingScreen[LogRow]):
         """`start_at` is the filter that says whose logs are meant."""
         super().__init__(ctx)
         self._whose = start_at or ""
-        self._want = Want("logs", window=Window(filter=filters.parse(self._whose, now=ctx.model.time.now())))
+        self.wants = Want("logs", window=Window(filter=filters.parse(self._whose, now=ctx.model.time.now())))
         self._lines: list[LogRow] = []
         self._merged: object = None
         """The table's rows of which the lines are."""
@@ -42,15 +42,6 @@ class Logs(FollowingScreen[LogRow]):
     def make_filter_line(self) -> FilterLine:
         """Return a line that takes a text, which is looked for in the lines."""
         return FilterLine(None, placeholder="find: a text in the lines")
-
-    def on_mount(self) -> None:
-        """Watch them."""
-        self.ctx.feed.want(self._want)
-        super().on_mount()
-
-    def on_unmount(self) -> None:
-        """Watch them no more."""
-        self.ctx.feed.leave(self._want)
 
     # The lines.
 
@@ -77,14 +68,8 @@ class Logs(FollowingScreen[LogRow]):
 
     def narrow(self, text: str) -> None:
         """Show the lines that a text is in."""
-        self.filter_text = text.strip()
-        if self._filter_line is not None:
-            self._filter_line.put(self.filter_text)
-        self.pane.rows.reset()
-        self.pane.fold()
         self.follows = True
-        super().draw(self.WATCHES)
-        self.grid.focus()
+        self.begin_anew(text.strip())
 
     # What the reader does.
 
