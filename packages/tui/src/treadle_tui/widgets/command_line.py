@@ -6,13 +6,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.events import Key
 from textual.screen import ModalScreen
-from textual.suggester import Suggester
 from textual.widgets import Input
 
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.verbs.commands import Completion, History
 from treadle_tui.widgets.keys_line import key_words
-from treadle_tui.widgets.line_input import LineInput
+from treadle_tui.widgets.line_input import LineInput, Offer
 from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 8
@@ -22,20 +21,6 @@ KEYS = {"enter": "do it", "tab": "complete", "up down": "earlier", "esc": "leave
 """What works in it."""
 
 Completer = Callable[[str], Sequence[Completion]]
-
-
-class _First(Suggester):
-    """Shows the first completion behind the cursor."""
-
-    def __init__(self, completer: Completer) -> None:
-        super().__init__(use_cache=False, case_sensitive=True)
-        self._completer = completer
-
-    async def get_suggestion(self, value: str) -> str | None:
-        """Return the first line that goes on as this one does."""
-        if not value:
-            return None
-        return next((found.line for found in self._completer(value) if found.line.startswith(value)), None)
 
 
 class CommandLine(ModalScreen[str | None]):
@@ -50,7 +35,7 @@ class CommandLine(ModalScreen[str | None]):
         self._input = LineInput(
             line,
             placeholder="a command, as filter status:failed",
-            suggester=_First(completer),
+            suggester=Offer(self._first),
             compact=True,
             select_on_focus=False,
             id="command",
@@ -107,6 +92,10 @@ class CommandLine(ModalScreen[str | None]):
                 return
         event.stop()
         event.prevent_default()
+
+    def _first(self, line: str) -> str | None:
+        """Return the first completion that goes on as the line does."""
+        return next((found.line for found in self._completer(line) if found.line.startswith(line)), None)
 
     def _put(self, line: str) -> None:
         self._input.value = line

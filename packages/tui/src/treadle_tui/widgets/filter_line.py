@@ -7,13 +7,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.events import Key
 from textual.message import Message
-from textual.suggester import Suggester
 from textual.widgets import Input
 
 from treadle import filters
 from treadle_tui.core.draw.text import Span, Spans, width
 from treadle_tui.core.draw.wrapping import wrapped
-from treadle_tui.widgets.line_input import LineInput
+from treadle_tui.widgets.line_input import LineInput, Offer
 from treadle_tui.widgets.styled_text import StyledText
 
 PLACEHOLDER = "filter: status:failed ended:<1h target:cam-1 some text"
@@ -24,18 +23,6 @@ FINDING = {"enter": "find", "esc": "leave"}
 SIGN = 3
 LEAST_TYPED = 24
 """Cells that are left to the filter: what takes more than the others stands above it."""
-
-
-class FilterSuggester(Suggester):
-    """Completes the last word of a filter."""
-
-    def __init__(self, known: filters.Known) -> None:
-        super().__init__(use_cache=False, case_sensitive=True)
-        self._known = known
-
-    async def get_suggestion(self, value: str) -> str | None:
-        """Return the filter with its last word completed."""
-        return filters.complete(value, self._known)
 
 
 class FilterLine(Vertical):
@@ -61,7 +48,7 @@ class FilterLine(Vertical):
         self._sign = StyledText(id="prompt-sign")
         self._input = LineInput(
             placeholder=placeholder,
-            suggester=None if known is None else FilterSuggester(known),
+            suggester=Offer(self._completed),
             compact=True,
             select_on_focus=False,
             id="filter",
@@ -125,8 +112,12 @@ class FilterLine(Vertical):
         event.stop()
         event.prevent_default()
 
+    def _completed(self, text: str) -> str | None:
+        """Return a filter with its last word completed."""
+        return None if self._known is None else filters.complete(text, self._known)
+
     def _complete(self) -> None:
-        found = None if self._known is None else filters.complete(self._input.value, self._known)
+        found = self._completed(self._input.value)
         if found is not None and found == self._input.fit(found):
             self._input.value = found
             self._input.cursor_position = len(found)

@@ -1,10 +1,25 @@
 """A line that one types in, which draws nothing that a terminal would obey."""
 
+from collections.abc import Callable
+
 from textual import events
+from textual.suggester import Suggester
 from textual.widgets import Input
 
 from treadle.wire.shown import clean_json
 from treadle_tui.core.draw.text import bare
+
+
+class Offer(Suggester):
+    """Offers behind the cursor what completes the line."""
+
+    def __init__(self, complete: Callable[[str], str | None]) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._complete = complete
+
+    async def get_suggestion(self, value: str) -> str | None:
+        """Return the line that this one could become."""
+        return self._complete(value)
 
 
 class LineInput(Input):
