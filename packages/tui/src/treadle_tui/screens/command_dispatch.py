@@ -47,7 +47,7 @@ class Commandable(Protocol):
 
 
 def run_command(screen: Commandable, line: str) -> None:
-    """Carry a command out. Raises `CommandError` when it can't be, before anything was done."""
+    """Carry a command out. Raises `CommandError`, or what reads its argument, when it can't be, before it is begun."""
     command = read_command(line)
     action = command.action
     _refuse_hidden(screen, action)

@@ -1,7 +1,7 @@
 """The `:` line on every screen, and the commands that work on all of them."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from treadle import filters
 from treadle.wire.ids import begins, is_uuid
@@ -11,12 +11,17 @@ from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.replay import STEP_SECONDS, Player, ReplayError, read_time
 from treadle_tui.core.verbs.actions import MOVES, WAYS
 from treadle_tui.core.verbs.commands import CommandError, begun_with
+from treadle_tui.core.verbs.messages import MessageError
 from treadle_tui.core.verbs.plan import Report
+from treadle_tui.core.verbs.reruns import StepError
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.screens.asking import AskingScreen
 from treadle_tui.screens.command_dispatch import completions, run_command
 from treadle_tui.theme import THEMES
 from treadle_tui.widgets.command_line import CommandLine
+
+WRONG = (CommandError, filters.FilterError, MessageError, ReplayError, StepError)
+"""What a line raises that can't be carried out, before anything was done: it is for its writer to mend."""
 
 
 class CommandActions(AskingScreen):
@@ -59,17 +64,14 @@ class CommandActions(AskingScreen):
             return
         try:
             run_command(self, line)
-        except (CommandError, ReplayError) as error:
+        except WRONG as error:
             self.act_command(line, str(error))
 
     # Commands with something behind them.
 
     def with_filter(self, text: str) -> None:
-        """Show the tasks that a filter means. Raises `CommandError` for a text that is none."""
-        try:
-            filters.parse(text)
-        except filters.FilterError as error:
-            raise CommandError(str(error)) from None
+        """Show the tasks that a filter means. Raises `FilterError` for a text that is none."""
+        filters.parse(text)
         self.ctx.go("filter", text)
 
     def with_view(self, name: str) -> None:
@@ -77,11 +79,9 @@ class CommandActions(AskingScreen):
 
         Raises `CommandError` when there is no such view.
         """
-        known = self.ctx.app_state.views
-        if name not in known:
-            listed = f"it is one of {', '.join(known)}" if known else "the configuration file has none"
-            raise CommandError(f'there is no view "{name}": {listed}')
-        self.ctx.go("view", known[name])
+        views = self.ctx.app_state.views
+        _refuse_unknown("view", name, views)
+        self.ctx.go("view", views[name])
 
     def act_view(self) -> None:
         """Let a saved view be chosen, or say where they are written down."""
@@ -141,8 +141,7 @@ class CommandActions(AskingScreen):
 
     def with_theme(self, name: str) -> None:
         """Show it in a theme's colours. Raises `CommandError` when there is no such theme."""
-        if name not in THEMES:
-            raise CommandError(f'there is no theme "{name}": it is one of {", ".join(THEMES)}')
+        _refuse_unknown("theme", name, THEMES)
         self.app.theme = THEMES[name].name
         self.tell(Report(f"theme {name}", ok=True))
 
@@ -164,10 +163,7 @@ class CommandActions(AskingScreen):
 
     def with_context(self, name: str) -> None:
         """Go to another server, by its context. Raises `CommandError` when there is no such one."""
-        known = self.ctx.app_state.contexts
-        if name not in known:
-            listed = f"it is one of {', '.join(known)}" if known else "the configuration file has none"
-            raise CommandError(f'there is no context "{name}": {listed}')
+        _refuse_unknown("context", name, self.ctx.app_state.contexts)
         self.ctx.go("context", name)
 
     def act_context(self) -> None:
@@ -211,3 +207,9 @@ class CommandActions(AskingScreen):
 
     def tick(self) -> None:
         """Draw what tells the time."""
+
+
+def _refuse_unknown(what: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        listed = f"it is one of {', '.join(known)}" if known else "the configuration file has none"
+        raise CommandError(f'there is no {what} "{name}": {listed}')

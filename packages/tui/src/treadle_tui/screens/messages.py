@@ -7,9 +7,8 @@ from textual.message import Message
 
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.format import short_id
-from treadle_tui.core.verbs.commands import CommandError
 from treadle_tui.core.verbs.executor import FAILURES
-from treadle_tui.core.verbs.messages import Draft, MessageError, read_line, refused, waited_for, write_name
+from treadle_tui.core.verbs.messages import Draft, read_line, refused, waited_for, write_name
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.screens.asking import AskingScreen
 from treadle_tui.widgets.message_prompt import MessagePrompt
@@ -44,12 +43,8 @@ class MessageActions(AskingScreen):
             self.open_after(self._begin(), group="message")
 
     def with_send(self, line: str) -> None:
-        """Send what was typed: a name, and data as JSON. Raises `CommandError` when it is neither."""
-        try:
-            draft = read_line(line)
-        except MessageError as error:
-            raise CommandError(str(error)) from None
-        self.run_worker(self._send_line(draft), group="message")
+        """Send what was typed: a name, and data as JSON. Raises `MessageError` when it is neither."""
+        self.run_worker(self._send_line(read_line(line)), group="message")
 
     # These run beside the screen and tell it by message; they touch no widget.
 

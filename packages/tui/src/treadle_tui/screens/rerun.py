@@ -6,7 +6,7 @@ from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.verbs.commands import CommandError
 from treadle_tui.core.verbs.plan import Refusal
-from treadle_tui.core.verbs.reruns import StepError, read_step, refused
+from treadle_tui.core.verbs.reruns import read_step, refused
 from treadle_tui.screens.asking import AskingScreen
 from treadle_tui.widgets.step_prompt import StepPrompt
 
@@ -42,11 +42,8 @@ class RerunActions(AskingScreen):
         self.app.push_screen(prompt, answered)
 
     def with_rerun(self, line: str) -> None:
-        """Run the task again from the step that was typed. Raises `CommandError` when that is none, or it can't be."""
-        try:
-            step = read_step(line)
-        except StepError as error:
-            raise CommandError(str(error)) from None
+        """Run the task again from a step. Raises `StepError` when that is none, `CommandError` when it can't be."""
+        step = read_step(line)
         found = self._found()
         if isinstance(found, Refusal):
             raise CommandError(found.reason)
