@@ -38,7 +38,7 @@ def executor(server: Server, sealer: Sealer, clock: FrozenClock) -> Executor:
 
 
 def requests(executor: Executor) -> TaskRequests:
-    return TaskRequests(executor._feed, executor)
+    return TaskRequests(executor._model, executor._feed, executor)
 
 
 async def test_a_task_is_fetched_in_plain_and_its_edit_and_the_undo_go_back_sealed(clock: FrozenClock) -> None:

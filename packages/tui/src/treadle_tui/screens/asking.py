@@ -62,7 +62,7 @@ class AskingScreen(Screen[None]):
     @property
     def requests(self) -> TaskRequests:
         """The requests for tasks that leave the screen."""
-        return TaskRequests(self.ctx.feed, self.ctx.executor)
+        return TaskRequests(self.ctx.model, self.ctx.feed, self.ctx.executor)
 
     def open_after(self, work: Coroutine[Any, Any, None], *, group: str, elsewhere: bool = False) -> None:
         """Run `work`, which asks and then tells this screen by message; what it opens gets the keys behind it.

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
-from treadle.encryption.sealer import Sealer
 from treadle.errors import NOT_NOW, ConnectionFailed, ProblemError
 from treadle.wire.frames import Topic
-from treadle.wire.jobs import JobItem
 from treadle_tui.core.live.subscriptions import Step, Subscriptions, Want
 from treadle_tui.core.state.model import Dirty, Model
 
@@ -106,11 +104,6 @@ class Feed:
         self.asks_access = False
         """Whether each connection is asked what the token may do; a recording is not."""
 
-    @property
-    def sealer(self) -> Sealer:
-        """The keys of the model that it feeds, or none."""
-        return self._model.sealer
-
     def want(self, *wants: Want) -> None:
         """See these from now on, each instead of what its topic shows now."""
         for want in wants:
@@ -130,11 +123,6 @@ class Feed:
         """Let go of what was wanted, unless something else of its topic is by now."""
         if self._subscriptions.wanted(want.topic) == want:
             self.drop(want.topic)
-
-    def job(self, full_name: str) -> JobItem | None:
-        """Return a queue's job as it was last told; None when there is none that is seen."""
-        row = self._model.queue_rows().get(full_name)
-        return None if row is None else row.job
 
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
         """Ask the server for something; raises `ProblemError` or `ConnectionFailed`."""

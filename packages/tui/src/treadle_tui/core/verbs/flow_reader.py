@@ -74,7 +74,7 @@ class FlowReader:
             self._is_asking = False
         self._gone_in = None
         self._took = self._model.clock.steady() - self._asked_at
-        tasks = [shown_texts(self._feed.sealer, task) for task in answer["tasks"]]
+        tasks = [shown_texts(self._model.sealer, task) for task in answer["tasks"]]
         self.view = FlowView.model_validate({**answer, "tasks": tasks})
         self._seen = self._signs(counts)
 

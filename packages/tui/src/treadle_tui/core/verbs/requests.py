@@ -16,6 +16,7 @@ from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.feed import Feed
+from treadle_tui.core.state.model import Model
 from treadle_tui.core.verbs.editor import Changes, copy_of, former
 from treadle_tui.core.verbs.executor import FAILURES, Executor, not_done
 from treadle_tui.core.verbs.messages import Draft
@@ -36,7 +37,8 @@ class Gathered:
 class TaskRequests:
     """Asks the server for what the reader takes along, and brings back what was changed."""
 
-    def __init__(self, feed: Feed, executor: Executor) -> None:
+    def __init__(self, model: Model, feed: Feed, executor: Executor) -> None:
+        self._model = model
         self._feed = feed
         self._executor = executor
 
@@ -50,7 +52,7 @@ class TaskRequests:
 
     async def fetch(self, key: str) -> TaskItem:
         """Return the whole task as it is now. Raises `ProblemError` or `ConnectionFailed`."""
-        return TaskItem.model_validate(opened_task(self._feed.sealer, await self._feed.request("get", id=key)))
+        return TaskItem.model_validate(opened_task(self._model.sealer, await self._feed.request("get", id=key)))
 
     async def gather(self, keys: Sequence[str]) -> Gathered:
         """Return the whole tasks in this order; those that are gone by now are counted.
@@ -89,7 +91,7 @@ class TaskRequests:
         try:
             message = {**plain_request("send", {"data": data}), "id": draft.id}
             if task.encrypted:
-                message = sealed_message(self._feed.sealer, task.id, name, message)
+                message = sealed_message(self._model.sealer, task.id, name, message)
             answer = await self._feed.request("send", task_id=task.id, name=name, **message)
         except (*FAILURES, NoCodec, InvalidArguments) as error:
             return not_done("send", error)
@@ -126,5 +128,5 @@ class TaskRequests:
         """Return what is said of a task, sealed if it is an encrypted one. Raises `NoCodec` and `InvalidArguments`."""
         if not task.encrypted:
             return said
-        job = self._feed.job(task.job_name)
-        return sealed_words(self._feed.sealer, said, () if job is None else keys_of(job))
+        row = self._model.queue_rows().get(task.job_name)
+        return sealed_words(self._model.sealer, said, () if row is None else keys_of(row.job))
