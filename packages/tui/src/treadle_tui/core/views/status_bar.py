@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from treadle.wire.status import Status
-from treadle_tui.core.draw.format import age, clock, number, rate, signed, sparkline, spread
+from treadle_tui.core.draw.format import age, clock, lasted, number, rate, signed, sparkline, spread
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clip, fit, joined, width
 from treadle_tui.core.draw.wrapping import wrapped
@@ -109,12 +109,8 @@ def _link(model: Model, glyphs: Glyphs, *, is_brief: bool = False) -> Span:
         return Span(f"{glyphs.ring} recorded", "hold")
     word, tone = _LINKS[link.state]
     glyph = glyphs.dot if link.live else glyphs.cross if tone == "bad" else glyphs.ring
-    latency = f" {_latency(link.latency)}" if link.live and link.latency is not None and not is_brief else ""
+    latency = f" {lasted(link.latency)}" if link.live and link.latency is not None and not is_brief else ""
     return Span(f"{glyph} {word}{latency}", tone)
-
-
-def _latency(seconds: float) -> str:
-    return f"{seconds * 1000:.0f}ms" if seconds < 0.9995 else f"{seconds:.1f}s"
 
 
 def throughput_lines(model: Model, cells: int, glyphs: Glyphs) -> tuple[Spans, list[Spans]]:
