@@ -54,6 +54,7 @@ class Reader(Toned, can_focus=True):
         self._viewport = Viewport(follow=follow, cursor=cursor, indent=indent)
         self._left = 0
         self._widest = 0
+        self._needle = ""
         self._pattern: re.Pattern[str] | None = None
         self._found = Found(())
         self._at = -1
@@ -78,28 +79,21 @@ class Reader(Toned, can_focus=True):
         self._left = 0
         self._look()
 
-    def fold(self) -> bool:
-        """Fold or unfold what begins in the cursor's line; return whether there is anything to."""
-        if not isinstance(self._document, Folding) or not self._document.toggle(self._viewport.line):
-            return False
-        self._look()
-        return True
+    def fold(self) -> None:
+        """Fold or unfold what begins in the cursor's line, if anything does."""
+        if isinstance(self._document, Folding) and self._document.toggle(self._viewport.line):
+            self._look()
 
     def follow(self) -> None:
         """Go to the end, and go on with it."""
         self._viewport.follow()
         self._look()
 
-    @property
-    def follows(self) -> bool:
-        """Whether it goes on with its end."""
-        return self._viewport.follows
-
     # Looking for something.
 
     def search(self, text: str) -> None:
         """Set what is looked for apart, and go to the first place from here on; nothing ends it."""
-        self._pattern = re.compile(re.escape(text), re.IGNORECASE) if text else None
+        self._needle, self._pattern = text, re.compile(re.escape(text), re.IGNORECASE) if text else None
         self._found = find(self._document, self._pattern) if self._pattern is not None else Found(())
         self._at = -1
         places = self._found.places
@@ -237,10 +231,6 @@ class Reader(Toned, can_focus=True):
             self._look()
 
     def _footing(self) -> Spans:
-        parts = [self.where, "follows" if self.follows and len(self._document) > 1 else ""]
+        parts = [self.where, "follows" if self._viewport.follows and len(self._document) > 1 else ""]
         parts.append(f'"{self._needle}" {self.told}' if self._pattern is not None else "")
         return (Span("   ".join(part for part in parts if part), "dim"),)
-
-    @property
-    def _needle(self) -> str:
-        return "" if self._pattern is None else re.sub(r"\\(.)", r"\1", self._pattern.pattern)

@@ -70,7 +70,7 @@ def _stretch(part: Stretch, longest: float, glyphs: Glyphs, cells: int) -> Spans
     if room < 3 or longest <= 0:
         return (*_rail(glyphs), words)
     # The empty part of the bar says nothing here: what counts is one stretch against the others.
-    filled = tuple(span for span in bar(part.seconds / longest, room, glyphs, tone=_TONES[part.doing]) if span.tone)
+    filled = bar(part.seconds / longest, room, glyphs, tone=_TONES[part.doing])
     solid = tuple(span for span in filled if not set(span.text) <= {glyphs.empty})
     return (*_rail(glyphs), *fit((words,), 22), *solid)
 
