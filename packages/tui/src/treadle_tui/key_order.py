@@ -58,6 +58,3 @@ async def _passed(node: DOMNode) -> None:
     passed = asyncio.Event()
     if node.call_later(passed.set):
         await passed.wait()
-
-
-__all__ = ["is_old", "settled", "taken"]

@@ -21,12 +21,11 @@ class Question(ModalScreen[str]):
 
     AUTO_FOCUS: ClassVar[str | None] = None
 
-    def __init__(self, title: str, lines: Sequence[str], answers: Mapping[str, str], *, leave: str = "leave") -> None:
+    def __init__(self, title: str, lines: Sequence[str], answers: Mapping[str, str]) -> None:
         super().__init__()
         self._title = title
         self._said = lines
         self._answers = answers
-        self._leave = leave
         self._text = StyledText(id="question")
 
     def compose(self) -> ComposeResult:
@@ -47,7 +46,7 @@ class Question(ModalScreen[str]):
         lines += [(Span(line, "warn"),) for line in self._said[:LINES]]
         if len(self._said) > LINES:
             lines.append((Span(f"and {len(self._said) - LINES:,} more", "dim"),))
-        lines += [(), key_words({**self._answers, "esc": self._leave})]
+        lines += [(), key_words({**self._answers, "esc": "leave"})]
         self._text.show_whole(lines)
 
     def on_key(self, event: Key) -> None:
