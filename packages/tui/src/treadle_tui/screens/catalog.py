@@ -13,12 +13,5 @@ from treadle_tui.screens.targets import Targets
 from treadle_tui.screens.workers import Workers
 
 LIST_SCREENS: dict[str, type[ListScreen[Any]]] = {
-    "workers": Workers,
-    "targets": Targets,
-    "schedules": Schedules,
-    "limits": Limits,
-    "failures": Failures,
-    "events": Events,
-    "attention": Attention,
-    "logs": Logs,
+    screen.SCOPE: screen for screen in (Workers, Targets, Schedules, Limits, Failures, Events, Attention, Logs)
 }
