@@ -163,8 +163,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         model, glyphs = self.ctx.model, self.ctx.glyphs
         banner = banner_lines(model, *self.size, glyphs)
         self._banner.display = bool(banner)
-        self._banner.styles.height = len(banner)
-        self._banner.show(banner)
+        self._banner.show_all(banner)
         self._show_mode()
         self._dim(stale=self.is_stale)
         self._status_bar.show()

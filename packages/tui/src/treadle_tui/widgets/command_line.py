@@ -11,7 +11,7 @@ from textual.widgets import Input
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.verbs.commands import Completion, History
 from treadle_tui.widgets.keys_line import key_words
-from treadle_tui.widgets.line_input import LineInput, Offer
+from treadle_tui.widgets.line_input import LineInput, Offer, shared_beginning
 from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 8
@@ -109,8 +109,7 @@ class CommandLine(ModalScreen[str | None]):
             lines.append((Span(f"   and {len(self._found) - SHOWN} more", "faint"),))
         if self._wrong is not None and self._wrong[0] == value:
             lines = [(Span(f" {clean(self._wrong[1])}", "warn"),)]
-        self._list.styles.height = len(lines)
-        self._list.show(lines)
+        self._list.show_all(lines)
 
 
 def _line(found: Completion) -> Spans:
@@ -119,9 +118,5 @@ def _line(found: Completion) -> Spans:
 
 def _step(value: str, found: Sequence[Completion]) -> str:
     """Return the line as far as all that go on like it agree; the first one when that is no further."""
-    lines = [completion.line for completion in found if completion.line.startswith(value)]
-    shared = lines[0] if lines else found[0].line
-    for line in lines:
-        while not line.startswith(shared):
-            shared = shared[:-1]
+    shared = shared_beginning([one.line for one in found if one.line.startswith(value)] or [found[0].line])
     return shared if len(shared) > len(value) else found[0].line

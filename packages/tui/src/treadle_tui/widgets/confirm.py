@@ -44,9 +44,7 @@ class Confirm(ModalScreen[bool]):
 
     def on_mount(self) -> None:
         """Write the question."""
-        lines = self._lines()
-        self._text.styles.height = len(lines)
-        self._text.show(lines)
+        self._text.show_all(self._lines())
 
     def _lines(self) -> list[Spans]:
         plan = self._plan

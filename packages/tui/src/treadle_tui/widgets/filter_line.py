@@ -90,8 +90,7 @@ class FilterLine(Vertical):
             above, beside = wrapped((Span(" "), *spans), cells, indent=1), ()
         self._notice.styles.width = width(beside)
         self._notice.show([beside])
-        self._long_notice.styles.height = len(above)
-        self._long_notice.show(above)
+        self._long_notice.show_all(above)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Pass the filter on."""

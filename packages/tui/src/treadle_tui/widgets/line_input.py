@@ -1,6 +1,6 @@
 """A line that one types in, which draws nothing that a terminal would obey."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from textual import events
 from textual.suggester import Suggester
@@ -57,3 +57,10 @@ class JsonInput(LineInput):
     def fit(self, text: str) -> str:
         """Return a text with what it has to lose as JSON's escapes."""
         return bare(clean_json(text))
+
+
+def shared_beginning(texts: Sequence[str]) -> str:
+    """Return the beginning that all of them have; between the first and the last by order there is none shorter."""
+    first, last = min(texts), max(texts)
+    end = next((place for place, char in enumerate(first) if last[place : place + 1] != char), len(first))
+    return first[:end]

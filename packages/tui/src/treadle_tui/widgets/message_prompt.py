@@ -1,10 +1,11 @@
 """Asks for a message: its name and its data, as JSON."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import Key
 from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
 from textual.widgets import Input
@@ -25,6 +26,8 @@ CELLS = 60
 
 class MessagePrompt(ModalScreen[Draft | None]):
     """Closes with a message that can be sent as far as can be told here, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", show=False)]
 
     def __init__(
         self, title: str, draft: Draft, *, waits_for: str | None, names: Sequence[str] = (), wrong: str = ""
@@ -71,8 +74,7 @@ class MessagePrompt(ModalScreen[Draft | None]):
         lines: list[Spans] = [(Span(self._title, "bold"),)]
         if self._waits_for is not None:
             lines.append((Span("it waits for ", "dim"), Span(clean(self._waits_for), "accent")))
-        self._text.styles.height = len(lines)
-        self._text.show(lines)
+        self._text.show_all(lines)
         for sign, word in zip(self._signs, ("name", "data"), strict=True):
             sign.show([(Span(word, "dim"),)])
         self._say(self._wrong)
@@ -84,8 +86,7 @@ class MessagePrompt(ModalScreen[Draft | None]):
         # As wide as the line beneath, which is always there.
         lines = wrapped((Span(clean(wrong, limit=400), "warn"),), self._keys.size.width or CELLS, indent=2)
         self._said.display = bool(wrong)
-        self._said.styles.height = len(lines)
-        self._said.show(lines)
+        self._said.show_all(lines)
 
     def on_resize(self) -> None:
         """Write what is wrong for the new width."""
@@ -110,9 +111,3 @@ class MessagePrompt(ModalScreen[Draft | None]):
             self._say(str(error))
         else:
             self.dismiss(draft)
-
-    def on_key(self, event: Key) -> None:
-        """Leave by escape."""
-        if event.key == "escape":
-            event.stop()
-            self.dismiss(None)

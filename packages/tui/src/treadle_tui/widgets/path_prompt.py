@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from treadle_tui.core.draw.text import Span, clean
 from treadle_tui.widgets.keys_line import key_words
-from treadle_tui.widgets.line_input import LineInput
+from treadle_tui.widgets.line_input import LineInput, shared_beginning
 from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 6
@@ -55,7 +55,7 @@ class PathPrompt(ModalScreen[str | None]):
         if not found:
             self._say("nothing there begins like this")
             return
-        self._input.value = _shared(found)
+        self._input.value = shared_beginning(found)
         self._input.cursor_position = len(self._input.value)
         names = [clean(path.rstrip("/").rpartition("/")[2] + ("/" if path.endswith("/") else "")) for path in found]
         more = f"  and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
@@ -70,10 +70,3 @@ class PathPrompt(ModalScreen[str | None]):
         event.stop()
         if event.value.strip():
             self.dismiss(event.value)
-
-
-def _shared(texts: Sequence[str]) -> str:
-    """Return the beginning that all of them have; between the first and the last by order there is none shorter."""
-    first, last = min(texts), max(texts)
-    end = next((place for place, char in enumerate(first) if last[place : place + 1] != char), len(first))
-    return first[:end]

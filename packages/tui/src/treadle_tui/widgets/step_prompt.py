@@ -1,10 +1,11 @@
 """Asks from where a task is to run again: from its start, or from a step that it keeps."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import Key
 from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
 from textual.widgets import Input
@@ -25,6 +26,8 @@ SHOWN = 8
 
 class StepPrompt(ModalScreen[str | None]):
     """Closes with what was written, nothing for the start, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", show=False)]
 
     def __init__(self, title: str, steps: Sequence[str], *, left_out: int) -> None:
         """`steps` as they are written, the last of those that are kept; `left_out` are the earlier ones."""
@@ -67,7 +70,7 @@ class StepPrompt(ModalScreen[str | None]):
     def _say(self, wrong: str) -> None:
         """Say what is wrong, or which steps there are."""
         said: Spans = (Span(clean(wrong, limit=400), "warn"),) if wrong else self._kept()
-        self._said.show_whole(wrapped(said, self._keys.size.width or self._said.size.width, indent=2))
+        self._said.show_all(wrapped(said, self._keys.size.width or self._said.size.width, indent=2))
 
     def _kept(self) -> Spans:
         if not self._steps:
@@ -89,9 +92,3 @@ class StepPrompt(ModalScreen[str | None]):
             self._say(str(error))
         else:
             self.dismiss(event.value)
-
-    def on_key(self, event: Key) -> None:
-        """Leave by escape."""
-        if event.key == "escape":
-            event.stop()
-            self.dismiss(None)

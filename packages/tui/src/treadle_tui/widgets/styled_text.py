@@ -110,12 +110,15 @@ class StyledText(Toned):
             self._lines = new
             self.refresh()
 
+    def show_all(self, lines: Sequence[Spans]) -> None:
+        """Show these lines, and be as high."""
+        self.styles.height = len(lines)
+        self.show(lines)
+
     def show_whole(self, lines: Sequence[Spans]) -> None:
         """Show these lines, each in as many as it takes, and be as high."""
         cells = self.size.width or UNLAID
-        whole = [part for line in lines for part in wrapped(line, cells, indent=1)]
-        self.styles.height = len(whole)
-        self.show(whole)
+        self.show_all([part for line in lines for part in wrapped(line, cells, indent=1)])
 
     def render_line(self, y: int) -> Strip:
         """Draw one line."""
