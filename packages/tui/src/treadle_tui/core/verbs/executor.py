@@ -101,7 +101,7 @@ class Executor:
         undo, self._undo = self._undo, None
         if undo is None or not undo.seconds_left(self._model.clock.steady()):
             return Report("nothing to undo", ok=False)
-        answers: list[object] = []
+        answers: list[BulkResult] = []
         broken: Exception | None = None
         for ask in undo.asks:
             try:
@@ -115,13 +115,16 @@ class Executor:
             return not_done("undo", broken)
         return undo_report(undo, answers, broken=None if broken is None else str(broken))
 
-    async def _take_back(self, ask: Ask, undo: Undo) -> object:
-        """Return the answer to a request of an undo; what a worker has only begun since is asked for once more."""
+    async def _take_back(self, ask: Ask, undo: Undo) -> BulkResult:
+        """Return what a request of an undo did; what a worker has only begun since is asked for once more."""
         answer = await self._feed.request(ask.op, **await self._as_stopped(ask.fields, undo.stopping))
-        if not (begun := begun_since(ask, answer)):
-            return answer
+        if ask.op != "actions":
+            return BulkResult(action="edit", matched=1, changed=1)
+        done = BulkResult.model_validate(answer)
+        if not (begun := begun_since(ask, done)):
+            return done
         again = {**ask.fields, "ids": list(begun), "if_versions": begun}
-        return with_those(answer, await self._feed.request(ask.op, **again))
+        return with_those(done, BulkResult.model_validate(await self._feed.request(ask.op, **again)))
 
     async def _as_stopped(self, fields: Mapping[str, Any], stopping: Mapping[str, int]) -> Mapping[str, Any]:
         """Return the request with the versions that the workers' stops have given to what was running."""

@@ -117,35 +117,33 @@ _BEGUN = {Status.CLAIMED: 1, Status.RUNNING: 2}
 """By how much a task's version has grown that a worker took, and nobody else touched."""
 
 
-def begun_since(ask: Ask, answer: object) -> dict[str, int]:
+def begun_since(ask: Ask, answer: BulkResult) -> dict[str, int]:
     """Return those whose resume was not taken back only because a worker took them at once, with their versions now."""
-    if ask.op != "actions" or ask.fields["action"] != "pause":
+    if ask.fields["action"] != "pause":
         return {}
     then = ask.fields["if_versions"]
-    problems = [one for one in BulkResult.model_validate(answer).problems if one.status in _BEGUN]
+    problems = [one for one in answer.problems if one.status in _BEGUN]
     now = {one.id: then[one.id] + _BEGUN[one.status] for one in problems if one.status is not None}
     return {one.id: now[one.id] for one in problems if one.version == now[one.id]}
 
 
-def with_those(answer: object, again: object) -> BulkResult:
+def with_those(first: BulkResult, then: BulkResult) -> BulkResult:
     """Return the answer with what came of those that were asked for again."""
-    first, then = BulkResult.model_validate(answer), BulkResult.model_validate(again)
     versions = {**first.versions, **then.versions}
     asked = {*then.versions, *(problem.id for problem in then.problems)}
     problems = [*(problem for problem in first.problems if problem.id not in asked), *then.problems]
     return first.model_copy(update={"versions": versions, "changed": len(versions), "problems": problems})
 
 
-def undo_report(undo: Undo, answers: Sequence[object], *, broken: str | None = None) -> Report:
+def undo_report(undo: Undo, answers: Sequence[BulkResult], *, broken: str | None = None) -> Report:
     """Return what was brought back, of how many, and which was not; `broken` says why not all was answered."""
     outcomes = [*undo.left]
     for place, ask in enumerate(undo.asks):
-        if ask.op == "actions":
-            if place < len(answers):
-                outcomes += _undone(answers[place], undo)
-            else:
-                why = UNKNOWN if place == len(answers) else NOT_ASKED
-                outcomes += [Outcome(key, ok=False, text=why) for key in ask.fields["ids"]]
+        if place < len(answers):
+            outcomes += _undone(answers[place], undo)
+        else:
+            why = UNKNOWN if place == len(answers) else NOT_ASKED
+            outcomes += [Outcome(key, ok=False, text=why) for key in ask.fields.get("ids", ())]
     lost = [outcome for outcome in outcomes if not outcome.ok]
     text = f"undone: {undo.past}" if len(lost) < len(outcomes) or not outcomes else f"not undone: {undo.past}"
     if outcomes:
@@ -164,8 +162,7 @@ def _which(lost: Sequence[Outcome]) -> str:
     return named if len(why) > 1 else f"{named}: {clean(why.pop(), limit=200)}"
 
 
-def _undone(answer: object, undo: Undo) -> Iterator[Outcome]:
-    result = BulkResult.model_validate(answer)
+def _undone(result: BulkResult, undo: Undo) -> Iterator[Outcome]:
     yield from (Outcome(key, ok=True, text=undo.past) for key in result.versions)
     for problem in result.problems:
         yield Outcome(problem.id, ok=False, text=STOPPING if _is_stopping(problem, undo) else _why(problem))
@@ -183,7 +180,7 @@ def _is_stopping(problem: BulkProblem, undo: Undo) -> bool:
     return problem.id in undo.stopping and problem.outcome == "refused" and problem.status in LEASED
 
 
-def rest_of(undo: Undo, answers: Sequence[object], steady: float) -> Undo | None:
+def rest_of(undo: Undo, answers: Sequence[BulkResult], steady: float) -> Undo | None:
     """Return what can be taken back yet, for its versions guard it; None when there is nothing of the kind.
 
     It is what was not answered, what the server gave up before, and what workers have still to stop, which have time
@@ -191,8 +188,7 @@ def rest_of(undo: Undo, answers: Sequence[object], steady: float) -> Undo | None
     """
     asks: list[Ask] = []
     for ask, answer in zip(undo.asks, answers, strict=False):
-        problems = BulkResult.model_validate(answer).problems if ask.op == "actions" else []
-        if ids := [one.id for one in problems if one.outcome == "untried" or _is_stopping(one, undo)]:
+        if ids := [one.id for one in answer.problems if one.outcome == "untried" or _is_stopping(one, undo)]:
             versions = ask.fields["if_versions"]
             asks.append(Ask(ask.op, {**ask.fields, "ids": ids, "if_versions": {key: versions[key] for key in ids}}))
     until = steady + STOPPING_SECONDS if asks else undo.until
