@@ -1,6 +1,6 @@
 """The columns of the attention list."""
 
-from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.columns import CellContext, Column, named
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.attention import Alert, AlertKind
 
@@ -34,19 +34,13 @@ def _severity(alert: Alert, context: CellContext) -> Spans:
     return (severity(alert, context), Span(f" {word}", alert.severity))
 
 
-def _subject(alert: Alert, context: CellContext) -> Spans:
-    return (Span(context.glyphs.clean(alert.subject), "bold"),)
-
-
-def _text(alert: Alert, context: CellContext) -> Spans:
-    return (Span(context.glyphs.clean(alert.text)),)
-
-
 ALERT_COLUMNS: tuple[Column[Alert], ...] = (
     Column("", 6, _severity),
     Column("WHAT", 8, lambda alert, _: (Span(_WORDS[alert.kind], "dim"),), names=True),
-    Column("WHICH", 20, _subject, keep_end=True, most=48, names=True),
-    Column("WHY", 24, _text, most=60),
+    Column(
+        "WHICH", 20, lambda alert, context: named(alert.subject, context, "bold"), keep_end=True, most=48, names=True
+    ),
+    Column("WHY", 24, lambda alert, context: named(alert.text, context), most=60),
     Column("ENTER SHOWS", 16, lambda alert, _: (Span(_SHOWS[alert.kind], "dim"),), rank=1),
 )
 """The attention list from left to right."""

@@ -11,10 +11,6 @@ _STATES = {status.value: status for status in Status}
 _OTHER_TONES: dict[str, Tone] = {"paused": "hold", "lost": "bad", "draining": "hold", "deleted": "warn"}
 
 
-def _at(row: EventRow, _: CellContext) -> Spans:
-    return (Span(clock(row.at), "dim"),)
-
-
 def _what(row: EventRow, context: CellContext) -> Spans:
     """Tell what became what; of queues and workers only what they are now."""
     match row.kind:
@@ -59,7 +55,7 @@ def _why(row: EventRow, context: CellContext) -> Spans:
 
 
 EVENT_COLUMNS: tuple[Column[EventRow], ...] = (
-    Column("TIME", 8, _at, names=True),
+    Column("TIME", 8, lambda row, _: (Span(clock(row.at), "dim"),), names=True),
     Column("      WAS   IS", 23, _what),
     Column("TASK", 8, _id),
     Column("JOB", 18, _name, keep_end=True, stem=lambda _: True, rank=1, most=40),

@@ -1,20 +1,12 @@
 """The columns of the failures' pane."""
 
-from treadle_tui.core.draw.columns import CellContext, Column, count
+from treadle_tui.core.draw.columns import CellContext, Column, count, named
 from treadle_tui.core.draw.format import age, since, sparkline, spread
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.failures import FailureRow
 
 HOUR_CELLS = 12
 """Cells of the last hour, where there is room for no more: five minutes each."""
-
-
-def _kind(row: FailureRow, context: CellContext) -> Spans:
-    return (Span(context.glyphs.clean(row.item.kind), "bold"),)
-
-
-def _place(row: FailureRow, context: CellContext) -> Spans:
-    return (Span(context.glyphs.clean(row.item.place)),)
 
 
 def _hour(row: FailureRow, context: CellContext, cells: int) -> Spans:
@@ -42,8 +34,8 @@ def _jobs(row: FailureRow, context: CellContext) -> Spans:
 
 
 FAILURE_COLUMNS: tuple[Column[FailureRow], ...] = (
-    Column("ERROR", 16, _kind, most=32, names=True),
-    Column("WHERE", 18, _place, keep_end=True, most=40, names=True),
+    Column("ERROR", 16, lambda row, context: named(row.item.kind, context, "bold"), most=32, names=True),
+    Column("WHERE", 18, lambda row, context: named(row.item.place, context), keep_end=True, most=40, names=True),
     Column("FAILED", 6, lambda row, _: count(row.item.failed, tone="bad", cells=6), right=True),
     Column("RETRY", 6, lambda row, _: count(row.item.retrying, tone="warn", cells=6), right=True, rank=3),
     Column("RUNS", 6, lambda row, _: count(row.item.runs, cells=6), right=True, rank=4),

@@ -52,10 +52,6 @@ def _waits(row: FlowRow, _: CellContext) -> Spans:
     return (Span(number(waits, cells=6), "dim"),) if waits else ()
 
 
-def _id(row: FlowRow, _: CellContext) -> Spans:
-    return (Span(short_id(row.task.id), "dim"),)
-
-
 def _said(row: FlowRow, context: CellContext) -> Spans:
     if row.is_above:
         return ()
@@ -73,7 +69,7 @@ FLOW_COLUMNS: tuple[Column[FlowRow], ...] = (
     Column("STATE", 11, _state),
     Column("TOOK", 5, _took, right=True),
     Column("WAITS", 5, _waits, right=True, rank=3),
-    Column("ID", 8, _id, rank=2),
+    Column("ID", 8, lambda row, _: (Span(short_id(row.task.id), "dim"),), rank=2),
     Column("SAID", 10, _said, rank=1, most=80),
 )
 """The tree from left to right; WAITS falls away first, then ID, then SAID."""

@@ -15,10 +15,6 @@ MOST_JOBS = 10
 """How many of the jobs that it serves are named."""
 
 
-def _worker_name(row: WorkerRow, context: CellContext) -> Spans:
-    return (Span(context.glyphs.clean(row.name), "bold"),)
-
-
 def _health(row: WorkerRow, context: CellContext) -> Spans:
     return stated(row.health, context.glyphs.worker, WORKER_TONES, known=context.known)
 
@@ -64,7 +60,7 @@ def _serves(row: WorkerRow, context: CellContext) -> Spans:
 
 
 WORKER_COLUMNS: tuple[Column[WorkerRow], ...] = (
-    Column("WORKER", 16, _worker_name, keep_end=True, most=40, names=True),
+    Column("WORKER", 16, lambda row, context: named(row.name, context, "bold"), keep_end=True, most=40, names=True),
     Column("STATE", 10, _health),
     Column("HEARTBEATS", BEATS_SHOWN + 6, _beat),
     Column("USED / SLOTS", BAR + 9, _used, rank=1, most=BAR + 14),
