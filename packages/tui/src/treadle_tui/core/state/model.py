@@ -110,6 +110,9 @@ class Model:
         self.limits = Table[LimitItem]("limits", key="id", read=LimitItem.model_validate)
         self.failures = Table[FailureGroup]("failures", key="id", read=partial(_failure, self.sealer))
         self.logs = Table[LogRow]("logs", key="id", read=partial(log_row, self.sealer))
+        self._tables: dict[str, Table[Any]] = {
+            table.topic: table for table in vars(self).values() if isinstance(table, Table)
+        }
         self.events = EventLog(self.sealer)
         self.is_recorded = False
         """Whether it is told by a recording, and by no server that could tell more."""
@@ -130,7 +133,7 @@ class Model:
         """A connection stands and the server has answered the hello."""
         # What came before the break says nothing about growth now.
         self._pending_samples.clear()
-        for table in self._tables:
+        for table in self._tables.values():
             table.outdate()
         self.link = LinkState("live", last_alive=self.clock.steady(), latency=self.link.latency, hello=hello)
         self.changed(Dirty.ALL)
@@ -139,7 +142,7 @@ class Model:
         """The server answered a ping after `latency` seconds; `behind` is how old each subscription was then."""
         self.link.last_alive = self.clock.steady()
         self.link.latency = latency
-        for table in self._tables:
+        for table in self._tables.values():
             # As it was when the ping was sent: what came since then is not in the answer.
             table.know(self.clock.steady() - latency, behind)
         self._dirty |= Dirty.PULSE
@@ -173,12 +176,7 @@ class Model:
 
     def table(self, topic: str) -> Table[Any] | None:
         """Return the table of a topic; None for topics that the dashboard doesn't know."""
-        return next((table for table in self._tables if table.topic == topic), None)
-
-    @property
-    def _tables(self) -> tuple[Table[Any], ...]:
-        told = self.counts, self.jobs, self.workers, self.targets, self.schedules, self.failures, self.limits
-        return *told, self.tasks, self.task, self.logs
+        return self._tables.get(topic)
 
     def changed(self, part: Dirty) -> None:
         """Note that a part must be drawn anew."""
@@ -283,7 +281,8 @@ class Model:
     @property
     def is_stale(self) -> bool:
         """Whether what is shown is how it was, and not how it is."""
-        return (not self.link.live and self.data_age() is not None) or any(table.outdated for table in self._tables)
+        is_behind = not self.link.live and self.data_age() is not None
+        return is_behind or any(table.outdated for table in self._tables.values())
 
     def data_age(self) -> float | None:
         """Return how old in seconds what every screen shows may be; None before a server was heard of."""
@@ -295,7 +294,7 @@ class Model:
 
     def age(self, *topics: Topic) -> float | None:
         """Return how old in seconds what is shown of the topics may be; None when that is not worth a word."""
-        known = [table.known_at for table in self._tables if table.topic in topics and table.known_at is not None]
+        known = [at for topic in topics if (at := self._tables[topic].known_at) is not None]
         oldest = self.clock.steady() - min(known, default=self.clock.steady())
         return oldest if oldest > FRESH_SECONDS else None
 
