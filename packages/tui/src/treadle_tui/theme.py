@@ -200,12 +200,7 @@ MONO = _theme(
 )
 
 THEMES: dict[str, Theme] = {
-    "dark": DARK,
-    "light": LIGHT,
-    "contrast": CONTRAST,
-    "colourblind": COLOURBLIND,
-    "sixteen": SIXTEEN,
-    "mono": MONO,
+    theme.name.removeprefix("treadle-"): theme for theme in (DARK, LIGHT, CONTRAST, COLOURBLIND, SIXTEEN, MONO)
 }
 """The themes by the names that people write, in the order in which `:theme` goes through them."""
 

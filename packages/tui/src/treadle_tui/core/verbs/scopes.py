@@ -23,19 +23,9 @@ LISTS: tuple[Scope, ...] = tuple(scope for scope in get_args(Scope) if scope not
 """The scopes in which a row is highlighted."""
 
 SCOPE_TITLES: dict[Scope, str] = {
-    "queues": "Queues",
-    "tasks": "Tasks",
-    "workers": "Workers",
-    "targets": "Targets",
-    "schedules": "Schedules",
-    "limits": "Limits",
-    "failures": "Failures",
-    "events": "Events",
-    "attention": "Attention",
-    "logs": "Logs",
+    **{scope: scope.capitalize() for scope in get_args(Scope)},
     "detail": "A task",
     "flow": "A flow",
-    "everywhere": "Everywhere",
 }
 """In the order of the help and the documentation."""
 
