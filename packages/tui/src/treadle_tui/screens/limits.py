@@ -1,16 +1,13 @@
 """The limits: how much of each is used, who waits, and which keys are the fullest."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from treadle_tui.core.draw.format import total
-from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.limits import LimitRow, limit_rows
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.scopes import Scope
-from treadle_tui.core.views.empty_states import none_of
 from treadle_tui.core.views.limit_columns import LIMIT_COLUMNS
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.list_screen import ListScreen
@@ -29,10 +26,6 @@ class Limits(ListScreen[LimitRow]):
         # What waits for limits is counted for those who look alone.
         self.wants = Want("limits")
         self._folded: set[str] = set()
-
-    def empty(self) -> Sequence[Spans]:
-        """Return what stands there instead of rows."""
-        return none_of(self.ctx.model, "limits", self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def update_rows(self) -> None:
         """Show the limits that the filter means."""

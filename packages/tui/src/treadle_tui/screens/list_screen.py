@@ -18,6 +18,7 @@ from treadle_tui.core.verbs.actions import MOVES
 from treadle_tui.core.verbs.executor import FAILURES, failed
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.empty_states import none_of
 from treadle_tui.core.views.pane import Pane
 from treadle_tui.core.views.status_bar import UNKNOWN
 from treadle_tui.screen_context import ScreenContext
@@ -70,7 +71,7 @@ class ListScreen(BaseScreen, Generic[Row]):
 
     def empty(self) -> Sequence[Spans]:
         """Return what stands there instead of rows."""
-        raise NotImplementedError
+        return none_of(self.ctx.model, self.SCOPE, self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def make_filter_line(self) -> FilterLine:
         """Return the line that takes a filter."""

@@ -1,16 +1,13 @@
 """The schedules: when each puts its task in, and what became of the last one."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from treadle_tui.core.draw.format import total
-from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.schedules import ScheduleRow, schedule_rows
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.executor import ScheduleVerb
 from treadle_tui.core.verbs.scopes import Scope
-from treadle_tui.core.views.empty_states import none_of
 from treadle_tui.core.views.schedule_columns import SCHEDULE_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
 
@@ -22,10 +19,6 @@ class Schedules(ListScreen[ScheduleRow]):
     COLUMNS = SCHEDULE_COLUMNS
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.SCHEDULES
-
-    def empty(self) -> Sequence[Spans]:
-        """Return what stands there instead of rows."""
-        return none_of(self.ctx.model, "schedules", self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def update_rows(self) -> None:
         """Show the schedules that the filter means."""

@@ -1,17 +1,14 @@
 """The targets: what holds each, why, since when, and who waits for it."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from treadle.wire.amounts import counted
 from treadle_tui.core.draw.format import total
-from treadle_tui.core.draw.text import Spans
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.targets import TargetRow, target_rows
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.plan import does
 from treadle_tui.core.verbs.scopes import Scope
-from treadle_tui.core.views.empty_states import none_of
 from treadle_tui.core.views.target_columns import TARGET_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
 
@@ -23,10 +20,6 @@ class Targets(ListScreen[TargetRow]):
     COLUMNS = TARGET_COLUMNS
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.TARGETS | Dirty.WORKERS
-
-    def empty(self) -> Sequence[Spans]:
-        """Return what stands there instead of rows."""
-        return none_of(self.ctx.model, "targets", self.filter_text, self.ctx.glyphs, self.ctx.keymap)
 
     def update_rows(self) -> None:
         """Show the targets that the filter means."""
