@@ -29,7 +29,6 @@ from treadle_tui.core.views.sheets import SHEETS, Sheets
 from treadle_tui.core.views.task_header import header
 from treadle_tui.core.views.timeline import timeline
 from treadle_tui.screen_context import ScreenContext
-from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.messages import MessageActions
 from treadle_tui.screens.rerun import RerunActions
 from treadle_tui.widgets.reader import Reader
@@ -41,7 +40,7 @@ RUNS = "runs"
 """The rail as a sheet of its own, where the screen is too narrow for both or too low for all of the rail."""
 
 
-class Detail(BaseScreen, MessageActions, RerunActions):
+class Detail(MessageActions, RerunActions):
     """Watches the task for as long as it is in front."""
 
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.TASK
@@ -114,10 +113,6 @@ class Detail(BaseScreen, MessageActions, RerunActions):
     def messages(self) -> Sequence[str]:
         """Return the names that the task's code has asked for."""
         return () if self.detail is None else names_of(self.detail.events)
-
-    def again(self) -> TaskItem | None:
-        """Return the task, as far as it is known."""
-        return self._known
 
     def steps(self) -> Sequence[str]:
         """Return the names of the steps that the task keeps."""

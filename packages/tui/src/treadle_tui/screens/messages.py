@@ -1,6 +1,5 @@
 """Sends a task a message: asks for it, sends it, and asks again with the reason when it was not taken."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual.message import Message
@@ -10,11 +9,11 @@ from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.verbs.executor import FAILURES
 from treadle_tui.core.verbs.messages import Draft, read_line, refused, waited_for, write_name
 from treadle_tui.core.verbs.plan import Report
-from treadle_tui.screens.asking import AskingScreen
+from treadle_tui.screens.base import BaseScreen
 from treadle_tui.widgets.message_prompt import MessagePrompt
 
 
-class MessageActions(AskingScreen):
+class MessageActions(BaseScreen):
     """A screen of one task; what is asked runs beside it, and it is told by message."""
 
     @dataclass
@@ -30,10 +29,6 @@ class MessageActions(AskingScreen):
     def receiver(self) -> str:
         """Return the id of the task that messages are for."""
         raise NotImplementedError
-
-    def messages(self) -> Sequence[str]:
-        """Return the names that the task's code has asked for, as they are written."""
-        return ()
 
     def act_send(self) -> None:
         """Ask for a message, and send it."""

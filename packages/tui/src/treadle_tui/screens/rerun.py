@@ -1,26 +1,16 @@
 """Runs an ended task again, after asking from where."""
 
-from collections.abc import Sequence
-
-from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.format import short_id
+from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.commands import CommandError
 from treadle_tui.core.verbs.plan import Refusal
 from treadle_tui.core.verbs.reruns import read_step, refused
-from treadle_tui.screens.asking import AskingScreen
+from treadle_tui.screens.base import BaseScreen
 from treadle_tui.widgets.step_prompt import StepPrompt
 
 
-class RerunActions(AskingScreen):
+class RerunActions(BaseScreen):
     """A screen of one task that can be run again; what is asked of the server runs beside it."""
-
-    def again(self) -> TaskItem | None:
-        """Return the task that is meant, None until it is here."""
-        raise NotImplementedError
-
-    def steps(self) -> Sequence[str]:
-        """Return the names of the steps that the task keeps, as they are written: of many the last."""
-        return ()
 
     def steps_left_out(self) -> int:
         """Return how many earlier ones it keeps."""
@@ -49,11 +39,9 @@ class RerunActions(AskingScreen):
             raise CommandError(found.reason)
         self.tell_of(self.ctx.executor.rerun(found, step))
 
-    def _found(self) -> TaskItem | Refusal:
+    def _found(self) -> TaskRef | Refusal:
         """Return the task, or why it can't be run again."""
         if (refusal := self.ctx.executor.off()) is not None:
             return refusal
-        task = self.again()
-        if task is None:
-            return Refusal("this task is not here")
-        return refused(task) or task
+        task = next(iter(self.chosen()), None)
+        return Refusal("this task is not here") if task is None else refused(task) or task

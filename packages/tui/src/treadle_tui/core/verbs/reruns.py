@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from treadle.wire.tasks import TaskEvent, TaskItem
+from treadle.wire.tasks import TaskEvent
 from treadle.wire.transitions import ADMITS
+from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.messages import MessageError, read_name, write_name
 from treadle_tui.core.verbs.plan import Refusal
 
@@ -25,6 +26,6 @@ def steps_of(events: Iterable[TaskEvent]) -> Sequence[str]:
     return list(dict.fromkeys(write_name(event.step) for event in events if event.kind == "step" and event.step))
 
 
-def refused(task: TaskItem) -> Refusal | None:
+def refused(task: TaskRef) -> Refusal | None:
     """Return why a task is not run again, or None."""
     return None if task.status in ADMITS["rerun"] else Refusal(f"can't rerun what is {task.status.value}")
