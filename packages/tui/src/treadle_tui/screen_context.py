@@ -8,7 +8,7 @@ from textual.worker import Worker
 from treadle.filters import Known
 from treadle.wire.frames import Topic
 from treadle_tui.core.draw.columns import CellContext
-from treadle_tui.core.draw.format import old
+from treadle_tui.core.draw.format import lasted
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.live.feed import Feed
@@ -92,7 +92,7 @@ class ScreenContext:
         """
         seconds = self.model.age(*topics)
         is_recorded = self.model.is_recorded and self.model.link.live
-        return title if seconds is None or is_recorded else (*title, Span(f"  {old(seconds)} old", "warn"))
+        return title if seconds is None or is_recorded else (*title, Span(f"  {lasted(seconds)} old", "warn"))
 
     def tell(self, report: Report) -> None:
         """Show what was done, or why not, for some seconds; of what was done to tasks, as long as it can be undone."""

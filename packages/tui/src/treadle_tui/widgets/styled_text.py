@@ -57,10 +57,7 @@ class Toned(Widget):
 
     def content(self, spans: Spans) -> Content:
         """Return the spans as content, for border titles; no markup is read in them."""
-        return Content.assemble(*((text, self._visual(tone)) for text, tone, _ in spans))
-
-    def _visual(self, tone: str) -> VisualStyle:
-        return VisualStyle.from_rich_style(self.tone(tone))
+        return Content.assemble(*((text, VisualStyle.from_rich_style(self.tone(tone))) for text, tone, _ in spans))
 
     def set_titles(self, title: Spans, subtitle: Spans = ()) -> None:
         """Put words into the frame's upper and lower line, when they are others than before."""

@@ -41,11 +41,6 @@ def period(seconds: float) -> str:
     return f"{seconds:g}s" if seconds < MINUTE else age(seconds)
 
 
-def old(seconds: float) -> str:
-    """Return the age of what is shown, to a tenth of a second where that tells more: `1.8s`, `34s`, `2m10`."""
-    return f"{seconds:.1f}s" if seconds < 9.95 else age(seconds)
-
-
 def since(instant: datetime | None, now: datetime) -> float | None:
     """Return the seconds from `instant` to `now`, negative when it lies ahead; None for none."""
     return None if instant is None else (now - instant).total_seconds()
