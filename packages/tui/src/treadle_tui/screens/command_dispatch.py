@@ -1,16 +1,19 @@
 """What `:` commands mean on any screen: whether they are possible here, and who carries them out."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
 from treadle import filters
 from treadle_tui.core.draw.spans import SPANS
+from treadle_tui.core.live.replay import ReplayError
 from treadle_tui.core.setup.theme_names import THEMES
 from treadle_tui.core.verbs.action import Action, Takes
-from treadle_tui.core.verbs.actions import ACTIONS
+from treadle_tui.core.verbs.actions import ACTIONS, MOVES, WAYS
 from treadle_tui.core.verbs.commands import CommandError, Completion, begun_with, complete, read_command, wanted
+from treadle_tui.core.verbs.messages import MessageError
+from treadle_tui.core.verbs.reruns import StepError
 from treadle_tui.core.verbs.scopes import Scope
-from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.asking import AskingScreen
+from treadle_tui.widgets.command_line import CommandLine
 
 _WHERE = {
     "queues": "the queues' pane (1)",
@@ -21,32 +24,55 @@ _WHERE = {
 }
 
 
-class Commandable(Protocol):
-    """What a command needs of the screen that it is typed on."""
+WRONG = (CommandError, filters.FilterError, MessageError, ReplayError, StepError)
+"""What a line raises that can't be carried out, before anything was done: it is for its writer to mend."""
 
-    ctx: ScreenContext
+
+class CommandScreen(AskingScreen):
+    """A screen that commands are typed on: which of them mean something here, and what could stand behind them."""
 
     @property
     def scope(self) -> Scope:
         """Which actions work where the focus is."""
+        return "everywhere"
 
     def act(self, name: str) -> None:
         """Carry out an action by its name in the registry."""
+        raise NotImplementedError
 
     def can(self, name: str) -> bool:
         """Return whether an action means something here without anything behind it."""
+        return name in MOVES | WAYS or hasattr(self, f"act_{name.replace('-', '_')}")
 
     def orders(self) -> Iterable[str]:
         """Return the names that `sort` takes here."""
+        return ()
 
-    def messages(self) -> Iterable[str]:
+    def messages(self) -> Sequence[str]:
         """Return the names of messages that were asked for here."""
+        return ()
 
-    def steps(self) -> Iterable[str]:
+    def steps(self) -> Sequence[str]:
         """Return the names of steps that are kept here."""
+        return ()
+
+    def act_command(self, line: str = "", wrong: str = "") -> None:
+        """Let a command be typed; one that can't be carried out comes back with what is wrong with it."""
+        self.app.push_screen(
+            CommandLine(lambda begun: completions(self, begun), self.ctx.app_state.history, line=line, wrong=wrong),
+            self._run_line,
+        )
+
+    def _run_line(self, line: str | None) -> None:
+        if line is None:
+            return
+        try:
+            run_command(self, line)
+        except WRONG as error:
+            self.act_command(line, str(error))
 
 
-def run_command(screen: Commandable, line: str) -> None:
+def run_command(screen: CommandScreen, line: str) -> None:
     """Carry a command out. Raises `CommandError`, or what reads its argument, when it can't be, before it is begun."""
     command = read_command(line)
     action = command.action
@@ -67,7 +93,7 @@ def run_command(screen: Commandable, line: str) -> None:
     screen.act(action.name)
 
 
-def _refuse_hidden(screen: Commandable, action: Action) -> None:
+def _refuse_hidden(screen: CommandScreen, action: Action) -> None:
     if action.replay and not screen.ctx.model.is_recorded:
         raise CommandError(f"{action.name} steers a recording: start one by treadle watch --replay FILE")
     if action.local and screen.ctx.app_state.web:
@@ -76,7 +102,7 @@ def _refuse_hidden(screen: Commandable, action: Action) -> None:
         raise CommandError(f"{action.name} is off: {refusal.reason}")
 
 
-def completions(screen: Commandable, line: str) -> Sequence[Completion]:
+def completions(screen: CommandScreen, line: str) -> Sequence[Completion]:
     """Return what a begun line could become on a screen."""
     here = list(screen.ctx.offered(screen.scope))
     elsewhere = [
@@ -85,7 +111,7 @@ def completions(screen: Commandable, line: str) -> Sequence[Completion]:
     return complete(line, [*here, *elsewhere], lambda takes, part: choices(screen, takes, part))
 
 
-def _is_possible(screen: Commandable, action: Action) -> bool:
+def _is_possible(screen: CommandScreen, action: Action) -> bool:
     try:
         _refuse_hidden(screen, action)
     except CommandError:
@@ -93,7 +119,7 @@ def _is_possible(screen: Commandable, action: Action) -> bool:
     return hasattr(screen, f"with_{action.name.replace('-', '_')}")
 
 
-def choices(screen: Commandable, takes: Takes, part: str) -> Iterable[str]:
+def choices(screen: CommandScreen, takes: Takes, part: str) -> Iterable[str]:
     """Return what could stand where an argument is begun."""
     model, app_state = screen.ctx.model, screen.ctx.app_state
     match takes:

@@ -1,71 +1,22 @@
 """The `:` line on every screen, and the commands that work on all of them."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 
 from treadle import filters
 from treadle.wire.ids import begins, is_uuid
 from treadle.wire.reasons import ID_BEGINNING
 from treadle_tui.core.draw.spans import SPANS, after
 from treadle_tui.core.draw.text import clean
-from treadle_tui.core.live.replay import STEP_SECONDS, Player, ReplayError, read_time
-from treadle_tui.core.verbs.actions import MOVES, WAYS
+from treadle_tui.core.live.replay import STEP_SECONDS, Player, read_time
 from treadle_tui.core.verbs.commands import CommandError, begun_with
-from treadle_tui.core.verbs.messages import MessageError
 from treadle_tui.core.verbs.plan import Report
-from treadle_tui.core.verbs.reruns import StepError
-from treadle_tui.core.verbs.scopes import Scope
-from treadle_tui.screens.asking import AskingScreen
-from treadle_tui.screens.command_dispatch import completions, run_command
+from treadle_tui.screens.command_dispatch import CommandScreen
 from treadle_tui.theme import THEMES
-from treadle_tui.widgets.command_line import CommandLine
-
-WRONG = (CommandError, filters.FilterError, MessageError, ReplayError, StepError)
-"""What a line raises that can't be carried out, before anything was done: it is for its writer to mend."""
 
 
-class CommandActions(AskingScreen):
+class CommandActions(CommandScreen):
     """A screen that can be told by words what to do; each `with_…` takes what stood behind a command's name."""
-
-    @property
-    def scope(self) -> Scope:
-        """Which actions work where the focus is."""
-        return "everywhere"
-
-    def act(self, name: str) -> None:
-        """Carry out an action by its name in the registry."""
-        raise NotImplementedError
-
-    def can(self, name: str) -> bool:
-        """Return whether an action means something here without anything behind it."""
-        return name in MOVES | WAYS or hasattr(self, f"act_{name.replace('-', '_')}")
-
-    def orders(self) -> Iterable[str]:
-        """Return the names that `sort` takes here."""
-        return ()
-
-    def messages(self) -> Sequence[str]:
-        """Return the names of messages that were asked for here."""
-        return ()
-
-    def steps(self) -> Sequence[str]:
-        """Return the names of steps that are kept here."""
-        return ()
-
-    def act_command(self, line: str = "", wrong: str = "") -> None:
-        """Let a command be typed; one that can't be carried out comes back with what is wrong with it."""
-        self.app.push_screen(
-            CommandLine(lambda begun: completions(self, begun), self.ctx.app_state.history, line=line, wrong=wrong),
-            self._run_line,
-        )
-
-    def _run_line(self, line: str | None) -> None:
-        if line is None:
-            return
-        try:
-            run_command(self, line)
-        except WRONG as error:
-            self.act_command(line, str(error))
 
     # Commands with something behind them.
 
