@@ -178,9 +178,9 @@ def notify(app: App[None], how: Notify, texts: Sequence[str]) -> None:
         driver.write(sequence)
 
 
-async def copy_to_tmux(text: str, environ: Mapping[str, str] = os.environ) -> None:
+async def copy_to_tmux(text: str) -> None:
     """Give a text to tmux, which as it comes lets nothing else through to the clipboard. Raises `ExternalError`."""
-    if not environ.get("TMUX") or shutil.which("tmux") is None:
+    if not os.environ.get("TMUX") or shutil.which("tmux") is None:
         return
     process = await asyncio.create_subprocess_exec(
         "tmux", "load-buffer", "-w", "-", stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE

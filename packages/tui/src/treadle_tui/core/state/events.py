@@ -52,9 +52,9 @@ class EventRow:
 class EventLog:
     """Takes what the server pushes of `every`, in order and each once, and forgets the oldest."""
 
-    def __init__(self, sealer: Sealer | None = None, *, kept: int = KEPT) -> None:
+    def __init__(self, sealer: Sealer | None = None) -> None:
         self._sealer = sealer or Sealer(None)
-        self.rows: deque[EventRow] = deque(maxlen=kept)
+        self.rows: deque[EventRow] = deque(maxlen=KEPT)
         self.taken = 0
         """How many rows there ever were; readers tell by it what is new to them."""
         self.refusal: str | None = None
