@@ -177,9 +177,7 @@ class ListScreen(BaseScreen, Generic[Row]):
             super().act_filter()
 
     def on_filter_line_left(self) -> None:
-        """Leave the filter as it was."""
-        if self._filter_line is not None:
-            self._filter_line.put(self.filter_text)
+        """Go to what is filtered."""
         self.grid.focus()
 
     def on_filter_line_submitted(self, event: FilterLine.Submitted) -> None:

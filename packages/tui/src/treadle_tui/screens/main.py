@@ -358,8 +358,7 @@ class Main(BaseScreen):
         self._set_titles()
 
     def on_filter_line_left(self) -> None:
-        """Leave the filter as it was."""
-        self._filter_line.put(self.ctx.query.text)
+        """Go to what is filtered."""
         self.focus_pane("tasks")
 
     def on_filter_line_submitted(self, event: FilterLine.Submitted) -> None:

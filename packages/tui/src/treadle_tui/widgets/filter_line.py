@@ -101,6 +101,7 @@ class FilterLine(Vertical):
         """Leave by escape, the filter as it was, or downwards; complete by tab."""
         match event.key:
             case "escape" | "down" | "up":
+                self._input.value = self._present
                 self.post_message(self.Left())
             case "tab":
                 self._complete()
