@@ -89,11 +89,11 @@ def bar(share: float, cells: int, glyphs: Glyphs, *, tone: Tone = "accent") -> S
 
 
 def sparkline(values: Sequence[float | None], cells: int, glyphs: Glyphs, *, top: float | None = None) -> str:
-    """Return the last `cells` values as levels between zero and `top` (their maximum); a blank for what is not known.
+    """Return values in `cells` levels between zero and `top`, the highest of them; a blank for what is not known.
 
     Zero has a level of its own that nothing else takes, so a trickle never looks like standstill.
     """
-    shown = list(values)[-cells:]
+    shown = spread(values, cells)
     highest = top if top is not None else max((value for value in shown if value is not None), default=0)
     line = "".join(" " if value is None else _level(value, highest, glyphs.spark) for value in shown)
     return line.rjust(cells)

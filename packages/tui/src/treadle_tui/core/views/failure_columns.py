@@ -1,7 +1,7 @@
 """The columns of the failures' pane."""
 
 from treadle_tui.core.draw.columns import CellContext, Column, count, named
-from treadle_tui.core.draw.format import age, since, sparkline, spread
+from treadle_tui.core.draw.format import age, since, sparkline
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.failures import FailureRow
 
@@ -11,7 +11,7 @@ HOUR_CELLS = 12
 
 def _hour(row: FailureRow, context: CellContext, cells: int) -> Spans:
     minutes = row.item.per_minute
-    return (Span(sparkline(spread(minutes, cells), cells, context.glyphs), "bad" if any(minutes) else "faint"),)
+    return (Span(sparkline(minutes, cells, context.glyphs), "bad" if any(minutes) else "faint"),)
 
 
 def _last(row: FailureRow, context: CellContext) -> Spans:

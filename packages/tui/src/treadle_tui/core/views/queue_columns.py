@@ -6,7 +6,7 @@ from functools import cache
 from treadle.wire.jobs import Percentiles
 from treadle.wire.names import INTERNAL
 from treadle_tui.core.draw.columns import NOTHING, CellContext, Column, count, named_in_room, stated
-from treadle_tui.core.draw.format import age, bar, lasted, number, rate, since, sparkline, spread
+from treadle_tui.core.draw.format import age, bar, lasted, number, rate, since, sparkline
 from treadle_tui.core.draw.glyphs import QUEUE_TONES
 from treadle_tui.core.draw.spans import USUAL, ChartSpan
 from treadle_tui.core.draw.text import Span, Spans
@@ -71,7 +71,7 @@ def _workers(row: QueueRow, context: CellContext) -> Spans:
 
 def _history(row: QueueRow, context: CellContext, cells: int) -> Spans:
     values = charted(row.job, context.span, context.now).completed
-    return (Span(sparkline(spread(values, cells), cells, context.glyphs), "accent"),)
+    return (Span(sparkline(values, cells, context.glyphs), "accent"),)
 
 
 def _percentiles(found: Percentiles | None) -> Spans:

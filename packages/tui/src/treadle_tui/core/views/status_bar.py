@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from treadle.wire.status import Status
-from treadle_tui.core.draw.format import age, clock, lasted, number, rate, signed, sparkline, spread
+from treadle_tui.core.draw.format import age, clock, lasted, number, rate, signed, sparkline
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clip, fit, joined, width
 from treadle_tui.core.draw.wrapping import wrapped
@@ -138,7 +138,7 @@ def _series(
     name: str, values: Sequence[float | None], now: float, top: float, cells: int, glyphs: Glyphs, *, tone: Tone
 ) -> Spans:
     room = max(1, cells - 12)
-    line = sparkline(spread(values, room), room, glyphs, top=top)
+    line = sparkline(values, room, glyphs, top=top)
     # A line at zero is calm: only what is more has the series' colour.
     parts = [Span("".join(run), "faint" if zero else tone) for zero, run in groupby(line, glyphs.spark[0].__eq__)]
     return (Span(f"{name} ", "dim"), *parts, Span(f" {rate(now):>6}", "bold"))
