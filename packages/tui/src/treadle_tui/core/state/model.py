@@ -27,7 +27,6 @@ from treadle.wire.workers import WorkerItem
 from treadle_tui.core.draw.glyphs import Link
 from treadle_tui.core.draw.spans import USUAL, ChartSpan
 from treadle_tui.core.state.attention import Alert, Dismissed, alerts
-from treadle_tui.core.state.charts import Throughput, measured_since, throughput
 from treadle_tui.core.state.clock import Clock, ServerTime, SystemClock
 from treadle_tui.core.state.derived import Derived, QueueLinesMaker
 from treadle_tui.core.state.detail import TaskDetail, shown_detail
@@ -253,18 +252,10 @@ class Model:
             if (alert.kind, alert.key) == ("failure", key):
                 self.dismiss(alert)
 
-    def throughput(self) -> Throughput:
-        """Return what all queues together did in the span of the charts."""
-        return throughput(self.every_queue().job, self.span, self.now())
-
     def take_span(self, span: ChartSpan) -> None:
         """Let the charts go over another time."""
         self.span = span
         self.changed(Dirty.QUEUES)
-
-    def measured_since(self) -> datetime | None:
-        """Return since when the charts know anything, when that is not their whole span."""
-        return measured_since(self.every_queue().job, self.span, self.now())
 
     def growth(self) -> float:
         """Return by how many tasks a second the pending ones have grown lately."""

@@ -8,6 +8,7 @@ from treadle_tui.core.draw.format import age, clock, lasted, number, rate, signe
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clip, fit, joined, width
 from treadle_tui.core.draw.wrapping import wrapped
+from treadle_tui.core.state.charts import measured_since, throughput
 from treadle_tui.core.state.model import LinkState, Model
 
 _LINKS: dict[str, tuple[str, Tone]] = {
@@ -115,7 +116,7 @@ def _link(model: Model, glyphs: Glyphs, *, is_brief: bool = False) -> Span:
 
 def throughput_lines(model: Model, cells: int, glyphs: Glyphs) -> tuple[Spans, list[Spans]]:
     """Return the throughput box's title and lines; both sparklines start at zero and share one scale."""
-    through = model.throughput()
+    through = throughput(model.every_queue().job, model.span, model.now())
     known = [value for value in (*through.completed, *through.failed) if value is not None]
     top = max(known, default=0.0)
     title = (
@@ -130,7 +131,7 @@ def throughput_lines(model: Model, cells: int, glyphs: Glyphs) -> tuple[Spans, l
 
 def span_words(model: Model) -> str:
     """Return over how long the charts go, and since when they know anything where that is not all of it."""
-    since = model.measured_since()
+    since = measured_since(model.every_queue().job, model.span, model.now())
     return model.span.words + ("" if since is None else f", known since {clock(since)[:5]}")
 
 
