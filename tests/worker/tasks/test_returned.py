@@ -58,7 +58,15 @@ ANN = Account(user="ann", password=SecretStr("hush"))
 
 
 @pytest.mark.parametrize(
-    ("annotation", "value"), [(SecretStr, SecretStr("hush")), (Account, ANN), (list[Account], [ANN]), (Any, ANN)]
+    ("annotation", "value"),
+    [
+        (SecretStr, SecretStr("hush")),
+        (Account, ANN),
+        (list[Account], [ANN]),
+        (Any, ANN),
+        (Any, SecretStr("hush")),
+        (dict[str, Any], {"password": SecretStr("hush")}),
+    ],
 )
 def test_a_secret_is_refused_and_not_kept_as_asterisks(annotation: Any, value: Any) -> None:
     # The oldest pydantic does not write one that stands alone, not even as asterisks.

@@ -13,6 +13,7 @@ from treadle.tasks.rereading import (
     is_sure,
     listed,
     may_lose,
+    names,
     reads_less,
     takes_both,
 )
@@ -28,12 +29,14 @@ _UNREAD = object()
 class Returned:
     """The results of a function that is annotated so."""
 
-    __slots__ = ("_annotation", "_is_sure", "_may_lose", "_reads", "_reads_less", "_takes_both")
+    __slots__ = ("_annotation", "_is_sure", "_may_hide", "_may_lose", "_reads", "_reads_less", "_takes_both")
 
     def __init__(self, annotation: Any = Any) -> None:
         self._annotation = annotation = listed(annotation)
         self._reads: TypeAdapter[list[Any]] | None = None
         self._is_sure = is_sure(annotation)
+        self._may_hide = not self._is_sure or names(annotation, Any)
+        """Whether a secret may stand in it."""
         self._takes_both: bool | None = False if self._is_sure else None
         """Whether it takes bytes or something else in one place; None until it is asked."""
         self._may_lose = False
@@ -52,7 +55,7 @@ class Returned:
             self._takes_both, self._reads_less = takes_both(schema), reads_less(schema)
             self._may_lose = may_lose(schema)
         data = self._plain(value, name, round_trip=self._reads_less)
-        if not self._is_sure or isinstance(value, BaseModel):
+        if self._may_hide or isinstance(value, BaseModel):
             check_no_secret(value, data, name)
         if self._takes_both and bytes_in(value) != bytes_in(self.read(data)):
             raise BadValue(
