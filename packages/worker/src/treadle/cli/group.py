@@ -30,7 +30,7 @@ OWN = {
     "cancel": Command("treadle.cli.steer:cancel", "Cancel tasks, at once."),
     "doctor": Command("treadle.cli.doctor:doctor", "Check that the server is reached, lets you in, and is well."),
     "edit": Command("treadle.cli.edit:edit", "Change waiting tasks."),
-    "failures": Command("treadle.cli.lists:failures", "List failures by error and place, the most frequent first."),
+    "failures": Command("treadle.cli.lists:failures", "List failures by error and place, the latest first."),
     "flow": Command("treadle.cli.flow:flow", "Show a flow as a tree, or steer all of its tasks."),
     "flows": Command("treadle.cli.flow:flows", "List flows and their progress."),
     "jobs": Command("treadle.cli.lists:jobs", "List jobs and the counts of their queues."),

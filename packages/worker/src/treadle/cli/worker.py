@@ -40,7 +40,7 @@ MOST_NAMED = 20
     type=click.IntRange(1),
     default=8,
     show_default=True,
-    help="The weight of the tasks that run at once, together.",
+    help="The most weight of tasks that runs at once.",
 )
 @click.option(
     "--min-concurrency", type=click.IntRange(0), default=0, help="Ask for more only when less than that runs."

@@ -85,7 +85,10 @@ class TaskHandle(Generic[R_co]):
             return self._unpack(await self._wait(timeout))
 
     async def wait(self, timeout: float | timedelta | None = None) -> TaskItem:  # noqa: ASYNC109
-        """Wait for the task to end, whatever its outcome, and return its final state; raises as `result` otherwise."""
+        """Wait for the task to end, whatever its outcome, and return its final state.
+
+        Raises as `result`, without `TaskFailed` and `TaskCancelled`.
+        """
         return task_of(self._client.sealer, await self._wait(timeout))
 
     async def follow(self, timeout: float | timedelta | None = None) -> AsyncGenerator[TaskItem]:  # noqa: ASYNC109

@@ -194,7 +194,8 @@ class Context:
         In async code write `await ctx.step(…)`; in threads and processes the call returns the result. The result is
         stored, in the type that the function is annotated with, before this returns; a call that was cut off is made
         again. Steps are told apart by their name and how often it came before in this run. `retries` is how many times
-        to call again, at once, after an exception, with pauses of 1, 2, 4 s …; `timeout` limits each call, in seconds.
+        to call again in the same run after an exception, with pauses of 1, 2, 4 s …; `timeout` limits each call, in
+        seconds.
 
         Raises what the function raises in the end; `TimeoutError`; `StepMismatch` when another function's result is
         kept under the name; `BadValue` for a result that can't be kept or is over a million characters; `StaleRun`
@@ -303,7 +304,10 @@ class Context:
         return self._cancelled
 
     def wait_cancelled(self, timeout: float | None = None) -> bool:
-        """Block a thread until the run should stop, for at most `timeout` seconds (None: for ever); return whether."""
+        """Block a thread until the run should stop, for at most `timeout` seconds (None: for ever).
+
+        Return whether it should.
+        """
         stopped: Event = vars(self).setdefault("_stopped", Event())  # one for all threads, whichever comes first
         if self._cancelled:
             stopped.set()

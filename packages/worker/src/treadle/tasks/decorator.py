@@ -154,7 +154,7 @@ def task(
     - `encrypted`: the server can't read arguments and results; clients and workers have the keys.
     - `limits`: at most four `Limit(…)`, over all workers. One that does not exist yet is made; one that does is kept.
 
-    The other keywords are defaults of `Options`. A first parameter annotated `Context` is injected, and no argument.
+    The other keywords are defaults of `Options`. A first parameter annotated `Context` is the run, and not an argument.
 
     Raises `DefinitionError` when the function can't be a task, and `DuplicateTask` when its module already has a task
     of that name.

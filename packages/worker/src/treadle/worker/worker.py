@@ -41,7 +41,7 @@ _LOOP_STOPPED = "Event loop stopped before Future completed."
 class Worker:
     """Runs tasks until it is stopped: `Worker([rdf], concurrency=8).run()`.
 
-    - `concurrency`: the weight of the tasks that run at once, together.
+    - `concurrency`: the most weight of tasks that runs at once.
     - `min_concurrency`: ask for more tasks only when less weight than this runs.
     - `prefetch`: weight to claim beyond the concurrency, which saves a round trip where tasks are short. By default the
       server gives as much ahead as the worker finishes in 0.1 s and one round trip; what has not moved on within one or
