@@ -67,7 +67,7 @@ class _About(NamedTuple):
     help="At most this many lines of its log.",
 )
 @click.option("-f", "--follow", is_flag=True,
-              help="Instead, print a line for each change until the task has ended; exit 1 unless it completed.")  # fmt: skip
+              help="Instead print each change, until the task has ended; exit 1 unless it completed.")  # fmt: skip
 @as_json
 def task(task_id: str, *, is_long: bool, lines: int, follow: bool, is_json: bool) -> None:
     """Show a task: its state, what it waits for, its runs and their errors, its steps, and what its code logged last.
