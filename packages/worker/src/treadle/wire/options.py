@@ -115,7 +115,7 @@ class TaskTraits(TaskOptions):
     scopes: Annotated[
         list[Text] | None,
         Option(
-            help="what its code may do at the server",
+            help="what its code may do at the server, besides its own run",
             null="nothing",
             flag="scope",
             each="a scope that its runs have",
