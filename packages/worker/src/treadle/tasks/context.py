@@ -194,8 +194,7 @@ class Context:
         In async code write `await ctx.step(…)`; in threads and processes the call returns the result. The result is
         stored, in the type that the function is annotated with, before this returns; a call that was cut off is made
         again. Steps are told apart by their name and how often it came before in this run. `retries` is how many times
-        to call again in the same run after an exception, with pauses of 1, 2, 4 s …; `timeout` limits each call, in
-        seconds.
+        to call again in this run after an exception, with pauses of 1, 2, 4 s …; `timeout` is seconds for each call.
 
         Raises what the function raises in the end; `TimeoutError`; `StepMismatch` when another function's result is
         kept under the name; `BadValue` for a result that can't be kept or is over a million characters; `StaleRun`
@@ -304,10 +303,7 @@ class Context:
         return self._cancelled
 
     def wait_cancelled(self, timeout: float | None = None) -> bool:
-        """Block a thread until the run should stop, for at most `timeout` seconds (None: for ever).
-
-        Return whether it should.
-        """
+        """Block a thread until the run should stop, up to `timeout` seconds (None: for ever); return if it should."""
         stopped: Event = vars(self).setdefault("_stopped", Event())  # one for all threads, whichever comes first
         if self._cancelled:
             stopped.set()
