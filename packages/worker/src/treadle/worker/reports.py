@@ -87,7 +87,7 @@ class _Soft:
         self.lines.append(line)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _PendingReport:
     """A report on its way, with its place in the order and whoever waits for its answer."""
 
