@@ -31,15 +31,13 @@ class Touched:
     """Tasks of which a run may be over, and those that may wait anew."""
     lines: set[Line] = field(default_factory=set)
     """Lines in which a task came, went or moved."""
-    bucket_ids: set[BucketId] = field(default_factory=set)
-    """Buckets that may have more room."""
     due: set[BucketId] = field(default_factory=set)
     """Buckets of which it is time to look for a token."""
     returned: list[str] = field(default_factory=list)
     """The buckets of runs that were handed back before they started."""
 
     def __bool__(self) -> bool:
-        return bool(self.seqs or self.lines or self.bucket_ids or self.due or self.returned)
+        return bool(self.seqs or self.lines or self.due or self.returned)
 
 
 @dataclass(slots=True)
@@ -66,7 +64,7 @@ async def decide(tx: Tx, touched: Touched, now: datetime) -> Decision:
     """Decide anew about the lines that a batch has touched, and those that it or time made room for."""
     await limit_lines.stand_in_line(tx, touched.seqs)
     await rows.lock_limits(tx)
-    bucket_ids = touched.bucket_ids | touched.due | await rows.delete_ended_uses(tx, touched.seqs)
+    bucket_ids = touched.due | await rows.delete_ended_uses(tx, touched.seqs)
     gate = Gate()
     await _know(tx, gate, [*touched.returned, *(line.limit_key for line in touched.lines)], now)
     for limit_key in touched.returned:
