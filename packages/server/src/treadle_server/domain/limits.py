@@ -349,17 +349,15 @@ class Gate:
                 bucket.tokens = min(float(bucket.limit.rate_burst), bucket.tokens + 1)
                 self.changed.add(bucket_id.bucket)
 
-    def is_waited_for(self, bucket_id: BucketId) -> bool:
-        """Return whether a line waits for a token of a bucket, as far as is known."""
-        bucket = self.buckets.get(bucket_id.bucket)
-        return bucket is not None and bucket.is_waited_for
+    def note_waiting(self, bucket_id: BucketId, *, begins: bool = False) -> None:
+        """Note whether a line waits for a token of a bucket, one that `begins` to or another: for none that is there.
 
-    def note_waiting(self, bucket_id: BucketId, *, is_waited_for: bool) -> None:
-        """Note whether a line waits for a token of a bucket: for none that is there, and without a rate for none."""
+        Without a rate none is waited for.
+        """
         bucket = self.buckets.get(bucket_id.bucket)
         if bucket is None or bucket.limit.rate_count is None:
             return
-        wanted = is_waited_for and bucket.tokens < _WHOLE
+        wanted = (begins or bucket.is_waited_for) and bucket.tokens < _WHOLE
         if bucket.is_waited_for != wanted:
             bucket.is_waited_for = wanted
             self.changed.add(bucket_id.bucket)

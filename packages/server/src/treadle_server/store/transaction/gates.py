@@ -143,7 +143,7 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
             stuck.add(line)
         if full is not None:
             parked.append(limit_lines.Parked(line, full, waiting[fit]))
-            gate.note_waiting(full, is_waited_for=True)
+            gate.note_waiting(full, begins=True)
         elif len(waiting) < most:
             whole.append(line)
     moved.parked |= await limit_lines.set_parked(tx, present - wanted, parked=True)
@@ -165,7 +165,7 @@ async def _open(tx: Tx, gate: Gate, bucket_ids: Collection[BucketId], now: datet
     left = {bucket_id.bucket for bucket_id in bucket_ids}
     gate.looked |= left
     for bucket_id in bucket_ids:
-        gate.note_waiting(bucket_id, is_waited_for=gate.is_waited_for(bucket_id))
+        gate.note_waiting(bucket_id)
     while roomy := {bucket for bucket in left if bucket in gate.buckets and gate.buckets[bucket].room}:
         most = min(MOST_OPEN, max(gate.buckets[bucket].room for bucket in roomy)) + len(seen)
         waiting, deeper = await limit_lines.waiting_for(tx, roomy, most)
