@@ -3,21 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import JobName
+from treadle_server.domain.tasks import Task
 from treadle_server.engine.step_book import StepReads
+from treadle_server.store.transaction.lock_order import Place
 from treadle_server.store.transaction.prune import Pruning
-
-
-class Placed(Protocol):
-    """What is known of a task that was found: at least in which room it is."""
-
-    @property
-    def room(self) -> str:
-        """Return the room."""
-        ...
 
 
 @dataclass(slots=True)
@@ -101,7 +94,7 @@ class ReadSet:
     tellings: int = 0
     """How many tasks are wanted of which others are to be told where they are, and about how many of these others."""
 
-    def room_of(self, task_id: TaskId, found: Mapping[TaskId, Placed]) -> str | None:
+    def room_of(self, task_id: TaskId, found: Mapping[TaskId, Place | Task]) -> str | None:
         """Return the room of a task that was found or is submitted by the batch; None: there is none."""
         if (one := found.get(task_id)) is not None:
             return one.room
