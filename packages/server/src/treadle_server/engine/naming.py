@@ -51,12 +51,11 @@ def admit(work: UnitOfWork, wanted: Iterable[Wanted]) -> None:
     What the batch has ended since is no use of theirs any more; else nothing is changed.
     """
     by_seq = {task.seq: task for task in work.tasks.values()} if work.own_uses else {}
+    left: list[tuple[int, int, int, int]] = []
     for seq, run_id, bucket, weight in work.own_uses:
-        crowd = work.admission.crowds.get(bucket)
-        if crowd is not None and by_seq[seq].completed_at is not None and (seq, run_id) not in work.holds:
-            # The batch has ended it.
+        if by_seq[seq].completed_at is None or (seq, run_id) in work.holds:
+            left.append((seq, run_id, bucket, weight))
+        elif (crowd := work.admission.crowds.get(bucket)) is not None:
             crowd.bucket.used -= weight
-    work.own_uses = [
-        use for use in work.own_uses if by_seq[use[0]].completed_at is None or (use[0], use[1]) in work.holds
-    ]
+    work.own_uses = left
     work.admission.check(wanted)
