@@ -76,13 +76,3 @@ def digests_in(text: str | None) -> int:
 
 def _refused(name: str) -> ValidationFailed:
     return ValidationFailed(f"{name}: the task is encrypted and this is not, so it was not kept: {_HOW}")
-
-
-__all__ = [
-    "check_payload",
-    "check_words",
-    "digests_in",
-    "identity",
-    "is_sealed",
-    "seal_in",
-]

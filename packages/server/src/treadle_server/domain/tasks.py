@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from treadle.wire.ids import RunId, TaskId, WorkerId
+from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import LEASED, Outcome, Reason, Status
 from treadle_server.domain.encryption import is_sealed
@@ -234,6 +234,3 @@ class Lease(NamedTuple):
 def lease_of(task: Task) -> Lease:
     """Return the lease of a task's open run as it stands now."""
     return Lease(task.id, task.run_id, task.taken_until, task.weight, task.scopes, task.cancel_requested)
-
-
-__all__ = ["NEVER_RUN", "RUN_FIELDS", "TASK_FIELDS", "Hold", "Lease", "Run", "RunId", "Task", "check_times", "lease_of"]
