@@ -29,7 +29,7 @@ async def apply(work: UnitOfWork, reads: ReadSet, taken: Taken, commands: Sequen
             pending.refusal = error
     if work.schedules:
         go_on(work)
-    work.due_ahead.follow([*work.opened, *work.changes.new_tasks], work.dependencies.watched)
+    work.due_ahead.follow(work.written, work.dependencies.watched)
     await write(work)
     for job_num in work.wake_jobs:
         work.woken |= await lanes_of_job(work.tx, job_num)

@@ -22,12 +22,13 @@ from treadle_server.store.transaction.schedules import Tick
 
 @dataclass(slots=True)
 class Changes:
-    """What is to be written, by kind."""
+    """What is to be written, by kind; tasks by their numbers."""
 
     before: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    """What tasks were that were there before the batch, and that it may have changed."""
     was: dict[int, Status | None] = field(default_factory=dict)
     last_change: dict[int, int] = field(default_factory=dict)
-    new_tasks: list[Task] = field(default_factory=list)
+    new_tasks: dict[int, Task] = field(default_factory=dict)
     promoted: list[tuple[Task, int]] = field(default_factory=list)
     """Tasks whose time has come and that nothing else decides about, each with the version that it had."""
     promoted_counts: Counter[CountKey] = field(default_factory=Counter)

@@ -151,9 +151,14 @@ class UnitOfWork:
         return [task for task in self.tasks.values() if task.seq in before] if before else []
 
     @property
+    def written(self) -> list[Task]:
+        """Return what is written of tasks: these, and those that the batch has put in."""
+        return [*self.opened, *self.changes.new_tasks.values()]
+
+    @property
     def reordered(self) -> set[int]:
         """Return the lanes in which a waiting task came, went or moved."""
-        lanes = {task.lane for task in self.changes.new_tasks}
+        lanes = {task.lane for task in self.changes.new_tasks.values()}
         for task in self.tasks.values():
             if (before := self.changes.before.get(task.seq)) is None:
                 continue
@@ -189,7 +194,7 @@ class UnitOfWork:
     def open(self, task: Task) -> Task:
         """Prepare a task for a change; every command calls it before it changes one."""
         seq = task.seq
-        if seq not in self.changes.before:
+        if seq not in self.changes.before and seq not in self.changes.new_tasks:
             self.changes.before[seq] = flush.task_values(task)
         if (index := self.changes.last_change.pop(seq, None)) is not None:
             # An earlier change of this batch is to be told as it was then.
@@ -211,7 +216,7 @@ class UnitOfWork:
         """Put in a new task."""
         self.tasks[task.id] = task
         self.changes.was[task.seq] = None
-        self.changes.new_tasks.append(task)
+        self.changes.new_tasks[task.seq] = task
         if task.unique_key is not None:
             self.unique[task.job_num, task.unique_key] = task
         self.changed(task)

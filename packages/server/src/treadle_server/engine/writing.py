@@ -57,11 +57,9 @@ async def write(work: UnitOfWork) -> None:
         await restamp(tx, seqs, now=work.now, jump=jump)
     # Before what else the batch did to them.
     await promotions.promote(tx, work.changes.promoted, work.changes.promoted_counts)
-    new = {task.seq for task in work.changes.new_tasks}
-    changed = [(t, work.changes.before[t.seq]) for t in work.opened if t.seq not in new]
-    await flush.update_tasks(tx, changed)
+    await flush.update_tasks(tx, [(task, work.changes.before[task.seq]) for task in work.opened])
     # After what is over or let go of its unique key by this batch: the new ones may have it.
-    await flush.insert_tasks(tx, work.changes.new_tasks)
+    await flush.insert_tasks(tx, work.changes.new_tasks.values())
     await write_dependencies(work)
     await insert_objects(tx, work.changes.new_runs)
     await insert_failures(tx, _failing(work))
@@ -123,7 +121,7 @@ def _kept(work: UnitOfWork) -> dict[int, Task]:
 
 
 def _touched_targets(work: UnitOfWork, kept: Collection[int]) -> set[int]:
-    touched = {task.target_num for task in work.opened + work.changes.new_tasks if task.seq not in kept}
+    touched = {task.target_num for task in work.written if task.seq not in kept}
     touched |= {hold.target_num for hold in work.holds.values()} | work.left_targets | work.changes.freed_targets
     return {num for num in touched if num is not None}
 
@@ -157,12 +155,10 @@ async def _write_schedules(work: UnitOfWork) -> None:
 
 def _count_deltas(work: UnitOfWork) -> Counter[CountKey]:
     deltas: Counter[CountKey] = Counter()
-    new = {task.seq for task in work.changes.new_tasks}
-    for task in work.changes.new_tasks:
+    for task in work.changes.new_tasks.values():
         count_change(deltas, task, None)
     for task in work.opened:
-        if task.seq not in new:
-            count_change(deltas, task, _counted_under(work.changes.before[task.seq]))
+        count_change(deltas, task, _counted_under(work.changes.before[task.seq]))
     for pruning in work.changes.prunings:
         deltas.subtract(count_key(gone.lane, gone.status, 0) for gone in pruning.removed)
     return deltas
@@ -182,18 +178,17 @@ def _left_ends(work: UnitOfWork) -> Counter[OutcomeKey]:
 
 async def _reblock(work: UnitOfWork, touched: set[int]) -> None:
     """Decide anew which tasks of the touched targets, and of ended holds, may be claimed."""
-    new = {task.seq for task in work.changes.new_tasks}
     promoted = [task for task, _ in work.changes.promoted if task.seq not in work.changes.before]
     work.changes.queued = [task for task in promoted if task.seq in work.changes.free]
     work.batch.lanes |= {task.lane for task in work.changes.queued}
     others = [task for task in promoted if task.seq not in work.changes.free]
-    pending = [t for t in work.opened + work.changes.new_tasks + others if t.status is Status.PENDING]
+    pending = [t for t in work.written + others if t.status is Status.PENDING]
     work.woken |= {task.lane for task in pending if not task.blocked}
     ended = {seq for seq, _ in work.changes.gone_holds}
     moved = await targets_of(work.tx, ended) - touched
     await lock_targets(work.tx, moved)
     await work.reblock(touched | moved)
-    again = {task.seq for task in pending if task.target_num is None and task.seq not in new and task.has_run}
+    again = {task.seq for task in pending if task.target_num is None and task.has_run}
     work.woken |= await reblock_tasks(work.tx, again | ended)
 
 
@@ -202,7 +197,7 @@ async def _note_limited(work: UnitOfWork, kept: Collection[int]) -> None:
     limited = work.limited
     # Those of ended holds, which may not have been read.
     limited.lines |= await lines_of(work.tx, limited.seqs)
-    for task in work.opened + work.changes.new_tasks:
+    for task in work.written:
         before = work.changes.before.get(task.seq)
         if task.seq in kept:
             continue

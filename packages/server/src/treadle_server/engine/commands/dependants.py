@@ -74,10 +74,8 @@ def _watch(work: UnitOfWork, other: Task | Needed) -> None:
             work.dependencies.watched[other.seq] = other.id
             work.dependencies.lanes.add(other.lane)
         return
-    is_new = work.changes.was.get(other.seq, other.status) is None
-    wanted = _watched(other.telling, is_over=is_over)
-    if wanted != other.telling:
-        if not is_new:
+    if (wanted := _watched(other.telling, is_over=is_over)) != other.telling:
+        if other.seq not in work.changes.new_tasks:
             work.open(other)
         other.telling = wanted
 

@@ -35,7 +35,7 @@ _RUN = TASK_FIELDS.index("run_id")
 _PLACES = range(len(TASK_FIELDS))
 
 
-async def insert_tasks(tx: Tx, new: Sequence[Task]) -> None:
+async def insert_tasks(tx: Tx, new: Collection[Task]) -> None:
     """Insert tasks. Raises SQLAlchemy's IntegrityError when an id or unique key was taken meanwhile."""
     plain = [task for task in new if task.version == 1 and task.limits is None]
     if unbound := [task for task in plain if not task.is_bound]:
