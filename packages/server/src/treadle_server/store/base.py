@@ -1,6 +1,5 @@
 """The writer's transaction: its connection, and what is known of it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -31,18 +30,26 @@ class Tx:
     dialect: Dialect
     version: int | None = None
     """A number that stands as long as nobody but this server has written; None when others may at any time."""
-    has_begun: Callable[[], bool] = lambda: True
-    """Whether anything was asked of the database yet."""
-    beside: Callable[[], "Tx | None"] = lambda: None
-    """What reads queues on a connection of its own while this one is committed; None: that can't be done."""
-    heed_clock: Callable[[], None] = lambda: None
-    """Has the commit raise `LostUpdate` if the clock is set from now on, where other servers deal with that."""
     noticed: Noticed = field(default_factory=Noticed)
 
     @property
     def is_exclusive(self) -> bool:
         """Return whether nobody but this server writes while it is open."""
         return self.version is not None
+
+    def has_begun(self) -> bool:
+        """Return whether anything was asked of the database yet."""
+        return self.dialect == "sqlite" or self.direct.is_begun
+
+    def beside(self) -> "Tx | None":
+        """Return what reads queues on a connection of its own while this one is committed; None: that can't be done."""
+        reading = None if self.dialect == "sqlite" else self.direct.beside
+        return None if reading is None else Tx(cast("Statements", reading), self.dialect, self.version)
+
+    def heed_clock(self) -> None:
+        """Have the commit raise `LostUpdate` if the clock is set from now on, where other servers deal with that."""
+        if self.dialect == "postgresql":
+            self.direct.heed_clock()
 
     @property
     def inline(self) -> InlineConnection:

@@ -20,22 +20,11 @@ from treadle_server.store.connections import (
 from treadle_server.store.failures import COLLISIONS_TOLD, FAILURES_EXPLAINED
 from treadle_server.store.migrations import OWN_DATABASE, said_of_schemas, upgrade
 from treadle_server.store.postgres.clock import DatabaseClock
-from treadle_server.store.postgres.connection import DirectConnection
 from treadle_server.store.postgres.writer import TRIES, PostgresWriter
 from treadle_server.store.sqlite.writer import InlineConnection, InlineWriter, Statements
 from treadle_server.store.urls import parse_url
 
 log = logging.getLogger(__name__)
-
-
-def _tx(direct: DirectConnection) -> Tx:
-    def beside() -> Tx | None:
-        reading = direct.beside
-        return None if reading is None else Tx(cast("Statements", reading), "postgresql", direct.version)
-
-    return Tx(
-        cast("Statements", direct), "postgresql", direct.version, lambda: direct.is_begun, beside, direct.heed_clock
-    )
 
 
 class SqlStore:
@@ -120,7 +109,7 @@ class SqlStore:
         else:
             with FAILURES_EXPLAINED, COLLISIONS_TOLD:
                 async with self._writer.begin(after=after) as direct:
-                    yield _tx(direct)
+                    yield Tx(direct, self.dialect, direct.version)
 
     async def seek_exclusive(self) -> None:
         """PostgreSQL: become the only one that writes, so that the writer may remember what it wrote.
