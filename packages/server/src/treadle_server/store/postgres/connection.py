@@ -5,7 +5,7 @@ a Unix socket, 2 cores, a thousand each in one run).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, Dialect, Executable
 from sqlalchemy.exc import DBAPIError
@@ -28,30 +28,24 @@ Opened = tuple[AsyncConnection, "asyncpg.Connection[Any]"]
 """A connection in a transaction, and the driver's own."""
 
 
-class Alone(Protocol):
-    """What needs no transaction around it, outside of which it is asked, when the time for it has come."""
+class Alone(NamedTuple):
+    """How to do what needs no transaction around it, outside of which it is asked, when the time for it has come."""
 
-    async def write(self, change: Change) -> bool:
-        """Do the change, durably; return False when it needs a transaction after all, and nothing was done."""
-        ...
-
-    async def read(self, statement: str, values: Sequence[Any]) -> "Sequence[Sequence[Any]]":
-        """Return what the statement finds."""
-        ...
+    write: Callable[[Change], Awaitable[bool]]
+    """Does the change, durably; returns False when it needs a transaction after all, and nothing was done."""
+    read: Callable[[str, Sequence[Any]], Awaitable["Sequence[Sequence[Any]]"]]
+    """Returns what a statement with its values finds."""
 
 
-class Beside:
+class Beside(NamedTuple):
     """What reads outside of a transaction, while that may be committed."""
 
-    def __init__(self, dialect: Dialect, alone: Alone) -> None:
-        self.dialect = dialect
-        """The SQL dialect."""
-        self._alone = alone
+    alone: Alone
 
     async def fetch(self, statement: str, values: Sequence[Any] = (), *, is_apart: bool) -> "Sequence[Sequence[Any]]":
         """Run SQL on the driver itself and return its rows; all that is read so `is_apart`."""
         assert is_apart
-        return await self._alone.read(statement, values)
+        return await self.alone.read(statement, values)
 
 
 class DirectConnection:
@@ -89,7 +83,7 @@ class DirectConnection:
     @property
     def beside(self) -> Beside | None:
         """Return what reads beside the transaction; None where everything needs it, or once it is begun."""
-        return None if self._alone is None or self.is_begun else Beside(self.dialect, self._alone)
+        return None if self._alone is None or self.is_begun else Beside(self._alone)
 
     async def open(self) -> Opened:
         """Begin the transaction, unless it is begun."""

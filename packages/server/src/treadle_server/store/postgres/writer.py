@@ -18,6 +18,7 @@ from treadle_server.store.postgres.clock import WITHIN, DatabaseClock
 from treadle_server.store.postgres.connection import (
     CHANGED,
     UNBELIEVED,
+    Alone,
     DirectConnection,
     Opened,
     roll_back,
@@ -60,21 +61,6 @@ class _Belief(NamedTuple):
     """A number that stands as long as nobody else has written; None when others may at any time."""
     apart: float
     """Seconds by which the database's clock is ahead of the monotonic one."""
-
-
-class _Alone:
-    """What a batch asks outside of a transaction, once the batch before it is committed."""
-
-    def __init__(self, writer: "PostgresWriter", after: Callable[[], Awaitable[None]], belief: _Belief) -> None:
-        self._writer, self._after, self._belief = writer, after, belief
-
-    async def write(self, change: Change) -> bool:
-        await self._after()
-        return await self._writer.write_alone(change, self._belief)
-
-    async def read(self, statement: str, values: Sequence[Any]) -> "Sequence[Sequence[Any]]":
-        await self._after()
-        return await self._writer.read_alone(statement, values)
 
 
 class _Lent:
@@ -148,7 +134,9 @@ class PostgresWriter:
             lent.version = None if is_first else self._exclusive.version
         else:
             late = partial(self._open_late, after, belief)
-            alone = None if belief.version is None or self._is_pooled else _Alone(self, after, belief)
+            alone = None
+            if belief.version is not None and not self._is_pooled:
+                alone = Alone(partial(self._write_alone, after, belief), partial(self._read_alone, after))
             lent = DirectConnection(self._engine.dialect, late, belief.version, alone)
         lent.unless_set = self._clock.unless_set
         try:
@@ -183,13 +171,14 @@ class PostgresWriter:
             raise
         return opened
 
-    async def write_alone(self, change: Change, belief: _Belief) -> bool:
+    async def _write_alone(self, after: Callable[[], Awaitable[None]], belief: _Belief, change: Change) -> bool:
         """Do the change as a transaction of its own; False when the connection's plans are to be made anew before.
 
         Raises `LostUpdate` when a row is not as it was known, or the time or who writes is another than was believed.
         """
         import asyncpg
 
+        await after()
         text, values = change.text(is_alone=True), change.values
         async with _Lent(self) as driver:
             self._look(belief)
@@ -202,8 +191,11 @@ class PostgresWriter:
                     raise LostUpdate(f"{CHANGED}, or {UNBELIEVED}") from None
         return True
 
-    async def read_alone(self, statement: str, values: Sequence[Any]) -> "Sequence[Sequence[Any]]":
+    async def _read_alone(
+        self, after: Callable[[], Awaitable[None]], statement: str, values: Sequence[Any]
+    ) -> "Sequence[Sequence[Any]]":
         """Return what a statement finds that needs no transaction."""
+        await after()
         async with _Lent(self) as driver:
             with named(statement):
                 if forgetting := self._forgetting(driver):
