@@ -66,6 +66,11 @@ class Connection(InlineConnection):
     database: "Database"
     loops_on = False
 
+    @property
+    def dialect(self) -> Any:
+        """Return the SQL dialect, of which what only reads asks."""
+        return self._connection.dialect
+
     async def execute(self, statement: Any, parameters: Any = None, /) -> Any:
         await self.database.statement()
         return await super().execute(statement, parameters)

@@ -26,7 +26,7 @@ UUID = "00000000-0000-7000-8000-000000000000"
 
 async def plan(tx: Tx, statement: sa.Executable, parameters: dict[str, object], *, may_sort: bool = False) -> str:
     """Return the plan, one step a line."""
-    dialect = tx.connection.dialect
+    dialect = await tx.connection.run_sync(lambda connection: connection.dialect)
     compiled = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
     prefix = "EXPLAIN QUERY PLAN " if tx.dialect == "sqlite" else "EXPLAIN "
     if tx.dialect == "sqlite":
@@ -199,11 +199,11 @@ async def test_a_tag_is_found_along_its_index_whatever_the_statistics_say(
     await shop.submit(40, tags='{"region": {"name": "eu"}}')
     monkeypatch.setattr(few, "RARE", 100 if is_rare else 10)
     monkeypatch.setattr(few, "FEW", 10)
-    async with shop.engine.store.write() as tx:
+    async with shop.engine.store.write() as tx, shop.engine.store.read() as reading:
         if has_statistics:
             await tx.connection.exec_driver_sql("ANALYZE")
         # They are older than the tasks that have the tag now, as statistics are.
-        where = await filters.conditions(tx.connection, TaskFilter(tag="region.name=eu", **wanted))
+        where = await filters.conditions(reading, TaskFilter(tag="region.name=eu", **wanted))
         statement = sa.select(tasks).where(*where).order_by(tasks.c.seq.desc()).limit(51)
         steps = await plan(tx, statement, {}, may_sort=True)
         found = len((await tx.connection.execute(statement)).all())

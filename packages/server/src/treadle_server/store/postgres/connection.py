@@ -7,7 +7,7 @@ a Unix socket, 2 cores, a thousand each in one run).
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Dialect, Executable
+from sqlalchemy import Connection, Executable
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -56,22 +56,22 @@ class DirectConnection:
 
     def __init__(
         self,
-        dialect: Dialect,
         begin: Callable[[], Awaitable[Opened]],
+        unless_set: Callable[[], Callable[[], str]],
         version: int | None = None,
         alone: Alone | None = None,
     ) -> None:
-        """Without `alone` everything needs the transaction."""
-        self.dialect = dialect
-        """The SQL dialect."""
+        """Without `alone` everything needs the transaction.
+
+        `unless_set` gives, from any moment on, SQL that fails with a division by zero once the clock was set since.
+        """
         self.version = version
         """A number that stands as long as nobody else has written; None when others may at any time."""
         self._begin = begin
+        self._unless_set = unless_set
         self._alone = alone
         self.opened: Opened | None = None
         """Its connection, once it is begun."""
-        self.unless_set: Callable[[], Callable[[], str]] | None = None
-        """What gives, from any moment on, SQL that fails with a division by zero once the clock was set since."""
         self._check: Callable[[], str] | None = None
         self._postponed: Change | None = None
 
@@ -93,8 +93,8 @@ class DirectConnection:
 
     def heed_clock(self) -> None:
         """Commit nothing if the clock is set from now on, where other servers deal with that who know not of this."""
-        if self.version is None and self.unless_set is not None:
-            self._check = self.unless_set()
+        if self.version is None:
+            self._check = self._unless_set()
 
     def postpone(self, change: Change) -> None:
         """Write the change before any other statement and the commit; nothing is postponed yet."""

@@ -129,7 +129,7 @@ class PostgresWriter:
         """
         belief = _Belief(self._exclusive.version, self._clock.apart)
         if after is None:
-            lent = DirectConnection(self._engine.dialect, partial(self._open, is_first=is_first))
+            lent = DirectConnection(partial(self._open, is_first=is_first), self._clock.unless_set)
             await lent.open()
             lent.version = None if is_first else self._exclusive.version
         else:
@@ -137,8 +137,7 @@ class PostgresWriter:
             alone = None
             if belief.version is not None and not self._is_pooled:
                 alone = Alone(partial(self._write_alone, after, belief), partial(self._read_alone, after))
-            lent = DirectConnection(self._engine.dialect, late, belief.version, alone)
-        lent.unless_set = self._clock.unless_set
+            lent = DirectConnection(late, self._clock.unless_set, belief.version, alone)
         try:
             yield lent
             await lent.commit()

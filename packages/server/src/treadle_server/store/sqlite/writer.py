@@ -18,7 +18,7 @@ from itertools import chain
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, CursorResult, Dialect, Engine, Executable
+from sqlalchemy import Connection, CursorResult, Engine, Executable
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from treadle_server.store.sqlite.places import FilesInPlace
@@ -57,11 +57,6 @@ MOST_TEXTS = 512
 class Statements(Protocol):
     """An open transaction, as the store uses it: SQLAlchemy's `AsyncConnection`, or `InlineConnection`."""
 
-    @property
-    def dialect(self) -> Dialect:
-        """Return the SQL dialect."""
-        ...
-
     async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
         """Run a statement of SQLAlchemy's; a list of parameters runs it for each of them."""
         ...
@@ -83,11 +78,6 @@ class InlineConnection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)
         self.driver = driver
-
-    @property
-    def dialect(self) -> Dialect:
-        """Return the SQL dialect."""
-        return self._connection.dialect
 
     async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
         """Run a statement of SQLAlchemy's; a list of parameters runs it for each of them."""
