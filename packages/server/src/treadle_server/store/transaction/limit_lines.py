@@ -13,7 +13,6 @@ from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import is_among
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import IN_LINE, limit_lines, tasks
-from treadle_server.store.transaction.limit_rows import fetch
 from treadle_server.store.transaction.rows import insert_tuples
 from treadle_server.store.transaction.targets import PENDING_AMONG, keeps_waiting
 
@@ -108,7 +107,7 @@ async def call_up(tx: Tx, lines: Collection[Line], most: int) -> tuple[dict[Line
         return found, others
     statement = _PG_FIRST_OF_EXCLUSIVE if tx.is_exclusive else _PG_FIRST
     columns = [line.lane for line in lines], [line.limit_key for line in lines]
-    for lane, key, *task, is_other in await fetch(tx, "", statement, *columns, most):
+    for lane, key, *task, is_other in await tx.direct.fetch(statement, (*columns, most)):
         if is_other:
             others[Line(lane, key)] = Waiting(*task)
         else:

@@ -156,7 +156,7 @@ async def _limits_and_uses(
         if any(limit.concurrency is not None for limit in known):
             used = tx.inline.fetch_together(_USED, (), [(bucket,) for bucket in buckets])
     else:
-        rows = await fetch(tx, "", _PG_LIMITS_AND_USES, sorted(nums), list(buckets)) if nums else ()
+        rows = await tx.direct.fetch(_PG_LIMITS_AND_USES, (sorted(nums), list(buckets))) if nums else ()
         known = [limit_of(row[:-2]) for row in rows]
         used = zip(rows[0][-2], rows[0][-1], strict=True) if rows else ()
     return {limit.num: limit for limit in known}, used

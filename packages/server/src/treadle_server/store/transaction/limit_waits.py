@@ -117,11 +117,10 @@ async def running_in(tx: Tx, buckets: Collection[int]) -> dict[int, list[RunOf]]
     found: dict[int, list[RunOf]] = {bucket: [] for bucket in buckets}
     if not found:
         return found
-    leased = sorted(str(status) for status in LEASED)
     if tx.dialect == "sqlite":
         rows = await fetch(tx, _RUNS, "", sorted(found))
     else:
-        rows = await fetch(tx, "", _PG_RUNS, sorted(found), leased)
+        rows = await tx.direct.fetch(_PG_RUNS, (sorted(found), sorted(LEASED)))
     for bucket, task_id, run_id, weight in rows:
         found[bucket].append((TaskId(task_id), run_id, weight))
     return found
