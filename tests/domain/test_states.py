@@ -137,7 +137,7 @@ class TaskLife(RuleBasedStateMachine):
 
     @rule(stale=st.booleans())
     def start(self, stale) -> None:
-        self.attempt(lambda: life.start(self.task, self.task.run_id - stale, self.now, WORKER))
+        self.attempt(lambda: life.start(self.task, self.task.run_id - stale, self.now))
 
     @rule()
     @precondition(lambda self: self.task.is_leased)

@@ -98,9 +98,9 @@ def claim(task: Task, worker_id: WorkerId, now: datetime) -> None:
     task.next_retry_at = None
 
 
-def start(task: Task, run_id: int | None, now: datetime, worker_id: WorkerId | None = None) -> None:
+def start(task: Task, run_id: int | None, now: datetime) -> None:
     """The worker runs the code now. Raises `StaleRun` or `InvalidTaskTransition`."""
-    check_owner(task, run_id, worker_id)
+    check_owner(task, run_id)
     _move(task, Verb.START, Status.RUNNING, now)
     task.started_at = now
     task.unfenced = run_id is None
