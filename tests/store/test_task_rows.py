@@ -15,12 +15,12 @@ from tests.retention.conftest import ended, remove
 from treadle.wire.filters import TaskFilter
 from treadle.wire.status import Status
 from treadle_server.domain.dependencies import Need
-from treadle_server.domain.tasks import Task
+from treadle_server.domain.tasks import Task, copy_of
 from treadle_server.store.base import Tx
 from treadle_server.store.read.tasks import matching_ids, page
 from treadle_server.store.read.windows import freeze
 from treadle_server.store.tables import task_specs, tasks
-from treadle_server.store.transaction.flush import task_values, update_tasks
+from treadle_server.store.transaction.flush import update_tasks
 from treadle_server.store.transaction.load import tasks_by_id
 
 pytestmark = pytest.mark.anyio
@@ -116,7 +116,7 @@ async def test_who_waited_for_an_edit_of_another_server_reads_what_the_task_is_t
         [task] = await one.submit()
         async with one.engine.store.write() as tx:
             [edited] = await tasks_by_id(tx, [task.id])
-            before = task_values(edited)
+            before = copy_of(edited)
             edited.payload, edited.version = '{"n": "edited"}', 2
             await update_tasks(tx, [(edited, before)])
             waits = asyncio.create_task(_read_locked(other, task))

@@ -7,20 +7,21 @@ import pytest
 from tests.engine.conftest import two_shops
 from tests.store.recorded import recording
 from treadle.wire.status import Reason, Status
+from treadle_server.domain.tasks import copy_of, task_values
 from treadle_server.store.base import LostUpdate
 from treadle_server.store.read.tasks import by_ids
-from treadle_server.store.transaction.flush import task_values, update_tasks
+from treadle_server.store.transaction.flush import update_tasks
 
 COUNT = 150
 """More than one statement has."""
 
 
 async def changed(shop, clock):
-    """Return tasks as they stand after all kinds of changes, each with its values before."""
+    """Return tasks as they stand after all kinds of changes, each with what it was before."""
     tasks = [await shop.get(task.id) for task in await shop.submit(COUNT)]
     found = []
     for n, task in enumerate(tasks):
-        before = task_values(task)
+        before = copy_of(task)
         task.status, task.version = Status.SCHEDULED, 2
         task.due_at = clock.now() + timedelta(seconds=n)
         task.reason, task.error = (Reason.SUSPENDED, None) if n % 2 else (None, "x ü")
@@ -64,7 +65,7 @@ async def test_a_row_that_is_no_longer_where_it_was_fails_them_all(shop, clock) 
     for n, task in enumerate(tasks):
         # The last one was, as far as this writer knows, in a run that it never had.
         task.run_id = -1 if n < COUNT - 1 else 0
-        before = task_values(task)
+        before = copy_of(task)
         task.status = Status.SCHEDULED
         written.append((task, before))
 

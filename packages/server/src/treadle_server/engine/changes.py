@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Status
@@ -24,7 +23,7 @@ from treadle_server.store.transaction.schedules import Tick
 class Changes:
     """What is to be written, by kind; tasks by their numbers."""
 
-    before: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    before: dict[int, Task] = field(default_factory=dict)
     """What tasks were that were there before the batch, and that it may have changed."""
     was: dict[int, Status | None] = field(default_factory=dict)
     last_change: dict[int, int] = field(default_factory=dict)

@@ -4,7 +4,6 @@ Commands are applied one after another to the same objects, so each sees what th
 one bulk statement for each kind of change. See docs/decisions/0001.
 """
 
-import copy
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -20,7 +19,7 @@ from treadle_server.domain.jobs import Job, Lane, Worker
 from treadle_server.domain.limits import BucketId, Limit
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.superseding import Rivals
-from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
+from treadle_server.domain.tasks import Hold, Run, Task, copy_of
 from treadle_server.engine.changes import Changes
 from treadle_server.engine.dependencies import Dependencies
 from treadle_server.engine.due_ahead import DueAhead
@@ -28,13 +27,9 @@ from treadle_server.engine.hub import Batch, Change
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.step_book import StepBook
 from treadle_server.store.base import Tx
-from treadle_server.store.transaction import flush
 from treadle_server.store.transaction.claim_keys import KeptClaim, KeyOf
 from treadle_server.store.transaction.gates import Touched
 from treadle_server.store.transaction.targets import reblock_targets
-
-_STATUS = TASK_FIELDS.index("status")
-_LANE = TASK_FIELDS.index("lane")
 
 
 class LogLineNumbers:
@@ -162,8 +157,8 @@ class UnitOfWork:
         for task in self.tasks.values():
             if (before := self.changes.before.get(task.seq)) is None:
                 continue
-            if before[_STATUS] is Status.PENDING or task.status is Status.PENDING:
-                lanes |= {before[_LANE], task.lane}
+            if Status.PENDING in {before.status, task.status}:
+                lanes |= {before.lane, task.lane}
         return lanes | self.woken | self.dependencies.lanes
 
     # What commands read
@@ -195,11 +190,11 @@ class UnitOfWork:
         """Prepare a task for a change; every command calls it before it changes one."""
         seq = task.seq
         if seq not in self.changes.before and seq not in self.changes.new_tasks:
-            self.changes.before[seq] = flush.task_values(task)
+            self.changes.before[seq] = copy_of(task)
         if (index := self.changes.last_change.pop(seq, None)) is not None:
             # An earlier change of this batch is to be told as it was then.
             change = self.batch.tasks[index]
-            self.batch.tasks[index] = Change(copy.copy(task), change.was)
+            self.batch.tasks[index] = Change(copy_of(task), change.was)
         self.changes.was[seq] = task.status
         return task
 

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection
-from typing import Any
 
-from treadle.wire.status import LEASED, TERMINAL, Reason, Status
+from treadle.wire.status import TERMINAL, Reason, Status
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.failures import FAILING
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.limits import Line
-from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
+from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.engine.telling import write_dependencies
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import flush, load, promotions
@@ -28,12 +27,6 @@ from treadle_server.store.transaction.limit_lines import lines_of
 from treadle_server.store.transaction.restamp import restamp
 from treadle_server.store.transaction.rows import delete_objects, insert_objects, update_objects
 from treadle_server.store.transaction.targets import lock_targets, reblock_tasks, targets_of
-
-_STATUS = TASK_FIELDS.index("status")
-_RUN = TASK_FIELDS.index("run_id")
-_LANE = TASK_FIELDS.index("lane")
-_PRIORITY = TASK_FIELDS.index("priority")
-_LIMIT_KEY = TASK_FIELDS.index("limit_key")
 
 
 async def write(work: UnitOfWork) -> None:
@@ -103,7 +96,7 @@ def _failed_without_run(work: UnitOfWork) -> list[Task]:
         for task in work.opened
         if task.status is Status.FAILED
         and task.seq not in ended
-        and work.changes.before[task.seq][_STATUS] != Status.FAILED
+        and work.changes.before[task.seq].status is not Status.FAILED
     ]
 
 
@@ -116,7 +109,7 @@ def _kept(work: UnitOfWork) -> dict[int, Task]:
     return {
         task.seq: task
         for task in work.opened
-        if task.is_leased and before[task.seq][_STATUS] in LEASED and before[task.seq][_RUN] == task.run_id
+        if task.is_leased and before[task.seq].is_leased and before[task.seq].run_id == task.run_id
     }
 
 
@@ -158,15 +151,11 @@ def _count_deltas(work: UnitOfWork) -> Counter[CountKey]:
     for task in work.changes.new_tasks.values():
         count_change(deltas, task, None)
     for task in work.opened:
-        count_change(deltas, task, _counted_under(work.changes.before[task.seq]))
+        before = work.changes.before[task.seq]
+        count_change(deltas, task, count_key(before.lane, before.status, before.priority))
     for pruning in work.changes.prunings:
         deltas.subtract(count_key(gone.lane, gone.status, 0) for gone in pruning.removed)
     return deltas
-
-
-def _counted_under(before: tuple[Any, ...]) -> CountKey:
-    """Return where a task was counted that had these values."""
-    return count_key(before[_LANE], before[_STATUS], before[_PRIORITY])
 
 
 def _left_ends(work: UnitOfWork) -> Counter[OutcomeKey]:
@@ -198,22 +187,15 @@ async def _note_limited(work: UnitOfWork, kept: Collection[int]) -> None:
     # Those of ended holds, which may not have been read.
     limited.lines |= await lines_of(work.tx, limited.seqs)
     for task in work.written:
-        before = work.changes.before.get(task.seq)
-        if task.seq in kept:
-            continue
-        for lane, limit_key in {(task.lane, task.limit_key), *([] if before is None else [_line(before)])}:
-            if limit_key is not None:
-                limited.seqs.add(task.seq)
-                limited.lines.add(Line(lane, limit_key))
+        for one in () if task.seq in kept else (task, work.changes.before.get(task.seq, task)):
+            if one.limit_key is not None:
+                limited.seqs.add(one.seq)
+                limited.lines.add(Line(one.lane, one.limit_key))
     back = [run for run in work.changes.new_runs if run.reason is Reason.RETURNED]
     # What may have begun all the same has spent its token.
     returned = {run.task_seq for run in back if (run.task_seq, run.run_id) not in work.changes.new_holds}
     keys = {task.seq: task.limit_key for task in work.opened if task.seq in returned}
     limited.returned = [key for key in (keys.get(seq) for seq in sorted(returned)) if key is not None]
-
-
-def _line(values: tuple[Any, ...]) -> tuple[int, str | None]:
-    return values[_LANE], values[_LIMIT_KEY]
 
 
 async def _delete_orphans(work: UnitOfWork) -> None:

@@ -17,10 +17,9 @@ from math import ceil
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from treadle_server.domain.tasks import Task
+from treadle_server.domain.tasks import Task, copy_of
 from treadle_server.engine.dispatch.fairness import queue_key
 from treadle_server.store.base import Tx
-from treadle_server.store.transaction import flush
 from treadle_server.store.transaction.heads import heads, heads_after
 
 log = logging.getLogger(__name__)
@@ -173,7 +172,7 @@ class HeadCache:
                 cached.is_all, cached.is_changed = False, True
             else:
                 # Its own object: the submitter is told of the task as it was before its claim.
-                (cached.add if is_last else cached.insert)(Task(*flush.task_values(task)))
+                (cached.add if is_last else cached.insert)(copy_of(task))
                 followed.add(task.lane)
         self._has_grown = self._has_grown or bool(followed)
         self._drop_passing(followed & self._heads.keys())

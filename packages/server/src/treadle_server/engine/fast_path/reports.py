@@ -7,7 +7,6 @@ of the same batch that names the task) takes the slow path through the commands,
 of `domain.life`.
 """
 
-import copy
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from treadle_server.domain import life
 from treadle_server.domain.encryption import seal_in
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
-from treadle_server.domain.tasks import Run, Task
+from treadle_server.domain.tasks import Run, Task, copy_of
 from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.hub import Change, Hub
@@ -121,7 +120,7 @@ class FastReports:
             was_known = self._known.pop(task.id, None) is not None
             if was_known and task.is_leased:
                 # Its own object: whoever asked for the change is answered with the task as it was then.
-                self.know([copy.copy(task)])
+                self.know([copy_of(task)])
 
     def forget(self, task_ids: Iterable[TaskId]) -> None:
         """Forget tasks that others wait for from now on: what is known of them does not say so."""
@@ -174,7 +173,7 @@ class FastReports:
         if task.status is Status.CLAIMED:
             life.start(task, run_id, work.now)
             if self._hub.each:
-                work.batch.tasks.append(Change(copy.copy(task), Status.CLAIMED))
+                work.batch.tasks.append(Change(copy_of(task), Status.CLAIMED))
             elif report.kind == "started":
                 work.batch.tasks.append(Change(task, Status.CLAIMED))
         if report.kind == "completed":

@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import compress
-from operator import attrgetter, is_not
+from operator import is_not
 from typing import Any
 
 from sqlalchemy import Table, delete
 
 from treadle.wire.ids import WorkerId
-from treadle_server.domain.tasks import TASK_FIELDS, Task
+from treadle_server.domain.tasks import TASK_FIELDS, Task, task_values
 from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.tables import (
     job_schemas,
@@ -27,11 +27,6 @@ from treadle_server.store.transaction.tags import insert_tags, update_tags
 LogLine = tuple[int, int, int, datetime, str, str]
 """A task's number, its run, the line's own number, when it was logged, its level, and what it says."""
 
-task_values = attrgetter(*TASK_FIELDS)
-"""All of a task's values, in the order of the columns; what an update is compared with."""
-
-_STATUS = TASK_FIELDS.index("status")
-_RUN = TASK_FIELDS.index("run_id")
 _PLACES = range(len(TASK_FIELDS))
 
 
@@ -54,17 +49,17 @@ _GUARDS: Mapping[Table, tuple[str, ...]] = {tasks: ("status", "run_id"), task_sp
 _SPEC = frozenset(SPEC) - set(STATE)
 
 
-async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) -> None:
-    """Write what differs between each task and its values before; tasks that changed alike share a statement.
+async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, Task]]) -> None:
+    """Write what differs between each task and what it was before; tasks that changed alike share a statement.
 
     Raises `LostUpdate` when a row is no longer in the state and run that it leaves.
     """
     shapes: dict[tuple[Table, tuple[str, ...]], list[tuple[Any, ...]]] = defaultdict(list)
     retagged: list[Task] = []
     for task, before in changed:
-        now = task_values(task)
+        now, was = task_values(task), task_values(before)
         # Nearly all are the same objects as before: who looks at each of sixty in a loop takes three times as long.
-        moved = [i for i in compress(_PLACES, map(is_not, now, before)) if now[i] != before[i]]
+        moved = [i for i in compress(_PLACES, map(is_not, now, was)) if now[i] != was[i]]
         row = {TASK_FIELDS[i]: now[i] for i in moved}
         edited = {name: row.pop(name) for name in sorted(_SPEC.intersection(row))}
         if edited:
@@ -72,7 +67,7 @@ async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) 
         if "tags" in edited:
             retagged.append(task)
         if row:
-            shapes[tasks, tuple(row)].append((task.seq, before[_STATUS], before[_RUN], *row.values()))
+            shapes[tasks, tuple(row)].append((task.seq, before.status, before.run_id, *row.values()))
     for (table, names), rows in shapes.items():
         written = await update_tuples(tx, table, ("seq",), names, rows, _GUARDS[table])
         if written != len(rows):
