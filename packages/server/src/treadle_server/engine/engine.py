@@ -188,10 +188,10 @@ class Engine:
         if not self.store.is_shared:
             return await self._turn(InFlight(self._take()))  # SQLite's commits are done in place, or soon
         last = await self._launch(group, InFlight(self._take()))
-        while not last.has_ended:
+        while not last.ended.is_set():
             if last.may_be_followed and self._queue.may_follow:
                 flight = await self._launch(group, InFlight(self._queue.take(following=True), last))
-                await last.ended()
+                await last.ended.wait()
                 if not last.is_well:
                     return False
                 last = flight
@@ -202,7 +202,7 @@ class Engine:
 
     async def _launch(self, group: asyncio.TaskGroup, flight: InFlight) -> InFlight:
         group.create_task(self._fly(flight), name="batch")
-        await flight.applied()
+        await flight.applied.wait()
         return flight
 
     async def _fly(self, flight: InFlight) -> None:

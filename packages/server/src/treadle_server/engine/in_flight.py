@@ -28,31 +28,20 @@ class InFlight:
         """Whether another server was faster with a limit: from then on it goes before all who would be again."""
         self.may_be_followed = False
         """Whether another may be applied now: everything is, and nothing was asked of the database."""
+        self.applied, self.ended = asyncio.Event(), asyncio.Event()
+        """Set when everything was applied, and when it was answered, or put back: at the latest then both are."""
         self._before = before
         self._follower: InFlight | None = None
         self._reading: asyncio.Task[None] | None = None
         self._failed = False
-        self._applied, self._outcome_known, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._outcome_known = asyncio.Event()
         if before is not None:
             before._follower = self  # noqa: SLF001 - its own kind
-
-    @property
-    def has_ended(self) -> bool:
-        """Return whether it was answered, or put back."""
-        return self._ended.is_set()
 
     def note_applied(self, *, may_be_followed: bool) -> None:
         """Note that everything was applied."""
         self.may_be_followed = may_be_followed
-        self._applied.set()
-
-    async def applied(self) -> None:
-        """Wait until everything was applied, or it has ended."""
-        await self._applied.wait()
-
-    async def ended(self) -> None:
-        """Wait until it was answered, or put back."""
-        await self._ended.wait()
+        self.applied.set()
 
     async def land(self) -> None:
         """Wait until the batch before is committed, if there is one. Raises `BeforeFailed` when that fails."""
@@ -82,7 +71,7 @@ class InFlight:
         if self._follower is not None:
             await asyncio.sleep(0)
         if self._before is not None:
-            await self._before.ended()
+            await self._before.ended.wait()
 
     async def fail(self) -> None:
         """Note that what was applied does not hold, and wait until what was applied on top of it is taken back."""
@@ -91,12 +80,12 @@ class InFlight:
         self._failed = True
         self._outcome_known.set()
         if self._follower is not None:
-            await self._follower.ended()
+            await self._follower.ended.wait()
 
     def end(self) -> None:
         """Note that it was answered, or put back."""
         self.may_be_followed = False
-        for event in (self._applied, self._outcome_known, self._ended):
+        for event in (self.applied, self._outcome_known, self.ended):
             event.set()
         # Else each holds on to all before it, with their tasks, until the collector of cycles comes by: 100 MB.
         self._before = self._follower = None
