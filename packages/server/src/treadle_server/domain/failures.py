@@ -1,7 +1,6 @@
 """What failed, and where: by this failures are put together."""
 
 import re
-from hashlib import blake2b
 
 from treadle.wire.status import Outcome, Reason, Status
 from treadle_server.domain.tasks import Run, Task
@@ -50,14 +49,8 @@ def place_of(traceback: str | None, job_name: str) -> str:
     return f"{tail} in {function}"[:LONGEST]
 
 
-def key_of(kind: str, place: str) -> int:
-    """Return the key of what failed where, the same at every server: a signed number of 64 bits."""
-    text = f"{kind}\0{place}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
-
-
 def written(key: int) -> str:
-    """Return the key as a filter names it."""
+    """Return the key of what failed where, a hash of its kind and place, as a filter names it."""
     return f"{key & 0xFFFF_FFFF_FFFF_FFFF:016x}"
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from hashlib import blake2b
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ import orjson
 from pydantic_core import from_json
 
 from treadle.wire.limits import OnFull
+from treadle_server.domain.hashes import hashed
 from treadle_server.domain.pointers import pointed
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import LimitNotFound, ValidationFailed
@@ -99,21 +99,16 @@ class Caps:
 LIMIT_FIELDS = tuple(one.name for one in fields(Limit))
 
 
-def _hashed(*words: object) -> int:
-    text = "\0".join(map(str, words)).encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
-
-
 @lru_cache(maxsize=4096)
 def number_of(room: str, name: str) -> int:
-    """Return the number of a limit, signed and of 64 bits: the same whenever and wherever it is made."""
-    return _hashed(room, name)
+    """Return the number of a limit: the same whenever and wherever it is made."""
+    return hashed(room, name)
 
 
 @lru_cache(maxsize=65536)
 def bucket_of(num: int, key: str | None) -> int:
     """Return the bucket of a limit for one of its keys; None: for all that has no key."""
-    return num if key is None else _hashed(num, key)
+    return num if key is None else hashed(num, key)
 
 
 class BucketId(NamedTuple):

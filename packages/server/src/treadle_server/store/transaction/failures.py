@@ -7,7 +7,8 @@ there was none.
 from collections.abc import Iterable
 from datetime import datetime
 
-from treadle_server.domain.failures import is_failed_without_run, is_failure, key_of, kind_of, place_of
+from treadle_server.domain.failures import is_failed_without_run, is_failure, kind_of, place_of
+from treadle_server.domain.hashes import hashed
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import failures
@@ -39,4 +40,4 @@ async def insert_failed_without_run(tx: Tx, changed: Iterable[Task]) -> None:
 
 def _row(task: Task, run_id: int, kind: str, place: str, at: datetime | None) -> _Row:
     is_final = task.completed_at is not None
-    return task.seq, run_id, key_of(kind, place), at, task.job_num, task.room, is_final, kind, place
+    return task.seq, run_id, hashed(kind, place), at, task.job_num, task.room, is_final, kind, place
