@@ -32,6 +32,8 @@ class DatabaseClock:
 
     def __init__(self, machine: Clock | None = None) -> None:
         self._machine = machine or SystemClock()
+        self.monotonic = self._machine.monotonic
+        """Returns seconds from an arbitrary start that only grow: this machine's."""
         self._shown: datetime | None = None
         self._at = 0.0
         self._way = 0.0
@@ -40,11 +42,7 @@ class DatabaseClock:
         """Return the database's time in UTC; before it was read for the first time, this machine's."""
         if self._shown is None:
             return self._machine.now()
-        return self._shown + timedelta(seconds=self._machine.monotonic() - self._at)
-
-    def monotonic(self) -> float:
-        """Return seconds from an arbitrary start that only grow: this machine's."""
-        return self._machine.monotonic()
+        return self._shown + timedelta(seconds=self.monotonic() - self._at)
 
     @property
     def apart(self) -> float:
