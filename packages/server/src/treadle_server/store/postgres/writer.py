@@ -102,7 +102,7 @@ class PostgresWriter:
         """For those who use a connection. Who waited at the pool was forgotten there when those before him could not
         connect, while what was lent meanwhile was kept here: 30 s, in which nothing was written."""
         self._lent_now = 0
-        """How many use a connection, or wait for one."""
+        """How many use a connection; nobody waits for one unless others do."""
         self._planned_at: WeakKeyDictionary[asyncpg.Connection[Any], float] = WeakKeyDictionary()
         """Since when each connection keeps its plans, by the monotonic clock."""
 
@@ -113,7 +113,7 @@ class PostgresWriter:
 
     @property
     def is_lent(self) -> bool:
-        """Return whether a connection is in use, or waited for."""
+        """Return whether a connection is in use."""
         return self._lent_now > 0
 
     @asynccontextmanager
@@ -209,12 +209,8 @@ class PostgresWriter:
 
     async def borrow(self) -> Opened:
         """Return a connection that is kept, or one of the pool's where all are lent or broken."""
+        await self._enter()
         self._lent_now += 1
-        try:
-            await self._enter()
-        except BaseException:
-            self._lent_now -= 1
-            raise
         try:
             while self._kept:
                 opened = kept, driver = self._kept.pop()
