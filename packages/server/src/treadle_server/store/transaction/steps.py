@@ -6,7 +6,6 @@ from typing import Any
 from sqlalchemy import (
     ARRAY,
     Integer,
-    Select,
     Table,
     and_,
     bindparam,
@@ -32,29 +31,23 @@ _waits = text("task_messages.step IS NULL")
 """Word by word as in the partial index."""
 
 
-def _by(table: Table, names: Sequence[str], key: Mapping[str, TypeEngine[Any]], tx: Tx) -> Select[Any]:
-    """Return the query for the rows of many keys on PostgreSQL, of one on SQLite: each is looked up along an index."""
-    found = select(*(table.c[name] for name in names))
-    if tx.dialect == "sqlite":
-        return found.where(*(table.c[name] == bindparam(name) for name in key))
-    wanted = select(
-        *(func.unnest(bindparam(name, type_=ARRAY(kind))).label(name) for name, kind in key.items())
-    ).subquery("wanted")
-    return found.join_from(wanted, table, and_(*(is_same(table.c[name], wanted.c[name]) for name in key)))
-
-
 async def _found(
     tx: Tx, table: Table, names: Sequence[str], key: Mapping[str, TypeEngine[Any]], values: Collection[tuple[Any, ...]]
 ) -> list[Any]:
+    """Return the rows of these keys, each looked up along an index: one by one on SQLite, together on PostgreSQL."""
     if not values:
         return []
-    statement = _by(table, names, key, tx)
-    ordered = sorted(values)
+    rows, ordered = select(*(table.c[name] for name in names)), sorted(values)
     if tx.dialect == "sqlite":
+        row = rows.where(*(table.c[name] == bindparam(name) for name in key))
         each = [dict(zip(key, value, strict=True)) for value in ordered]
-        return [row for one in each for row in await tx.connection.execute(statement, one)]
+        return [found for one in each for found in await tx.connection.execute(row, one)]
+    wanted = select(
+        *(func.unnest(bindparam(name, type_=ARRAY(kind))).label(name) for name, kind in key.items())
+    ).subquery("wanted")
+    joined = rows.join_from(wanted, table, and_(*(is_same(table.c[name], wanted.c[name]) for name in key)))
     columns = dict(zip(key, (list(column) for column in zip(*ordered, strict=True)), strict=True))
-    return list(await tx.connection.execute(statement, columns))
+    return list(await tx.connection.execute(joined, columns))
 
 
 async def steps_by_key(tx: Tx, keys: Collection[StepKey]) -> list[Step]:
