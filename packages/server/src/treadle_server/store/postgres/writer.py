@@ -15,14 +15,7 @@ from treadle_server.errors import StoreUnavailable
 from treadle_server.store.connections import WRITERS, WRITING
 from treadle_server.store.postgres.changes import Change
 from treadle_server.store.postgres.clock import WITHIN, DatabaseClock
-from treadle_server.store.postgres.connection import (
-    CHANGED,
-    UNBELIEVED,
-    Alone,
-    DirectConnection,
-    Opened,
-    roll_back,
-)
+from treadle_server.store.postgres.connection import CHANGED, UNBELIEVED, Alone, DirectConnection, Opened, roll_back
 from treadle_server.store.postgres.exclusive import ExclusiveWriter
 from treadle_server.store.translated import LostUpdate, named
 

@@ -1,13 +1,6 @@
 """The tables of who may ask: tokens, and the keys that sign credentials."""
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Index,
-    LargeBinary,
-    String,
-    Table,
-)
+from sqlalchemy import Boolean, Column, Index, LargeBinary, String, Table
 
 from treadle_server.store.tables.base import metadata
 from treadle_server.store.types import Id, Instant, Json

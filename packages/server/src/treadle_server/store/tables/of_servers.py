@@ -1,13 +1,6 @@
 """The tables of the database itself: facts about it, the servers that share it, and where keys come from."""
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Sequence,
-    String,
-    Table,
-    Text,
-)
+from sqlalchemy import Boolean, Column, Sequence, String, Table, Text
 
 from treadle_server.store.tables.base import metadata
 from treadle_server.store.types import BigKey, Id, Instant

@@ -1,16 +1,6 @@
 """The tables of webhooks and of what is owed to them."""
 
-from sqlalchemy import (
-    CheckConstraint,
-    Column,
-    ForeignKey,
-    Index,
-    Integer,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-)
+from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, Integer, String, Table, Text, UniqueConstraint
 
 from treadle_server.store.tables.base import metadata, partial_index
 from treadle_server.store.types import Id, Instant, Json

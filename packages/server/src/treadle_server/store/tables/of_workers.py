@@ -1,17 +1,6 @@
 """The tables of workers: what they serve, and what they claimed under which key."""
 
-from sqlalchemy import (
-    Boolean,
-    CheckConstraint,
-    Column,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    String,
-    Table,
-    false,
-)
+from sqlalchemy import Boolean, CheckConstraint, Column, ForeignKey, Index, Integer, LargeBinary, String, Table, false
 
 from treadle.wire.status import WorkerState
 from treadle_server.store.tables.base import metadata, one_of

@@ -3,14 +3,7 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import (
-    ColumnElement,
-    and_,
-    literal_column,
-    or_,
-    select,
-    tuple_,
-)
+from sqlalchemy import ColumnElement, and_, literal_column, or_, select, tuple_
 
 from treadle_server.domain.artifacts import ARTIFACT_FIELDS, Artifact
 from treadle_server.store.base import Tx

@@ -12,13 +12,7 @@ from sqlalchemy import Table, delete
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.tasks import TASK_FIELDS, Task, task_values
 from treadle_server.store.base import LostUpdate, Tx
-from treadle_server.store.tables import (
-    job_schemas,
-    task_logs,
-    task_specs,
-    tasks,
-    worker_jobs,
-)
+from treadle_server.store.tables import job_schemas, task_logs, task_specs, tasks, worker_jobs
 from treadle_server.store.task_rows import SPEC, STATE
 from treadle_server.store.transaction import hot
 from treadle_server.store.transaction.rows import insert_rows, insert_tuples, update_tuples

@@ -3,18 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    ARRAY,
-    Integer,
-    Table,
-    and_,
-    bindparam,
-    delete,
-    func,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import ARRAY, Integer, Table, and_, bindparam, delete, func, select, text, update
 from sqlalchemy.types import TypeEngine
 
 from treadle_server.domain.steps import MESSAGE_FIELDS, STEP_FIELDS, Message, MessageKey, Step, StepKey

@@ -6,20 +6,7 @@ Only that one has `blocked` false, so a claim never looks at the others, however
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    and_,
-    bindparam,
-    false,
-    func,
-    or_,
-    select,
-    text,
-    true,
-    tuple_,
-    update,
-)
+from sqlalchemy import ColumnElement, Select, and_, bindparam, false, func, or_, select, text, true, tuple_, update
 
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.limits import Line
