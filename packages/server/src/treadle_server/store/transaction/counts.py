@@ -77,16 +77,14 @@ async def fold_counts(tx: Tx, most: int = 10_000) -> int:
     """PostgreSQL: move up to `most` deltas into the counts, and return how many."""
     ids = select(count_deltas.c.id).order_by(count_deltas.c.id).limit(most).with_for_update(skip_locked=True)
     gone = delete(count_deltas).where(count_deltas.c.id.in_(ids)).returning(count_deltas)
-    total: dict[CountKey, int] = {}
-    taken = 0
-    for row in await tx.connection.execute(gone):
-        taken += 1
-        key = (row.lane, row.status, row.priority)
-        total[key] = total.get(key, 0) + row.n
+    found = (await tx.connection.execute(gone)).all()
+    total: Counter[CountKey] = Counter()
+    for row in found:
+        total[row.lane, row.status, row.priority] += row.n
     rows = [(*key, n) for key, n in sorted(total.items()) if n]
     more = "ON CONFLICT (lane, status, priority) DO UPDATE SET n = lane_counts.n + excluded.n"
     await insert_tuples(tx, lane_counts, ("lane", "status", "priority", "n"), rows, more)
-    return taken
+    return len(found)
 
 
 def all_counts(dialect: str) -> Subquery:
