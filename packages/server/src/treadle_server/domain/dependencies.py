@@ -116,16 +116,10 @@ def _named(asked: Sequence[ItemDependencies]) -> dict[str, int]:
 def _needs(place: str, item: ItemDependencies, named: Mapping[str, int]) -> list[Need]:
     found: dict[int | TaskId, Need] = {}
     for name, word, member in _words(item.depends_on):
-        is_id = is_uuid(word.lower())
-        of = named.get(word)
-        if of is None and is_id:
-            of = named.get(word.lower())
-        key: int | TaskId
-        if of is not None:
-            key = of
-        elif is_id:
-            key = TaskId(word.lower())
-        else:
+        key: int | TaskId | None = named.get(word)
+        if key is None and is_uuid(lower := word.lower()):
+            key = named.get(lower, TaskId(lower))
+        if key is None:
             raise ValidationFailed(
                 f"{place}depends_on.{name}: {word!r} is no id of a task, and no task of this request has that ref"
             )
@@ -145,10 +139,9 @@ def _words(depends_on: Mapping[str, str | Sequence[str]]) -> Iterator[tuple[str,
 def _in_order(asked: Sequence[ItemDependencies], needs: Sequence[Sequence[Need]]) -> list[int]:
     order: list[int] = []
     is_done = [False] * len(asked)
-    on_path: dict[int, None] = {}
     for first in range(len(asked)):
         waiting = [(first, iter(_within(needs[first])))] if not is_done[first] else []
-        on_path = dict.fromkeys([first]) if waiting else {}
+        on_path = dict.fromkeys([first])
         while waiting:
             i, following = waiting[-1]
             of = next((one for one in following if not is_done[one]), None)
