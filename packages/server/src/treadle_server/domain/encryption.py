@@ -1,6 +1,6 @@
 """What an encrypted task may carry: sealed values, which the server can't read, and nothing else by mistake."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -57,21 +57,20 @@ def identity(text: str | None, number: int = 0) -> str | None:
 
     `number` says which of its digests; a seal with fewer gives its last one.
     """
-    if text is None or MARK not in text[:300]:
-        return text
-    seal = seal_in(text) if is_sealed(text) else seal_of_text(text)
-    if seal is None:
-        return text
-    of_it = identities(seal)
-    return of_it[min(number, len(of_it) - 1)]
+    found = _digests(text)
+    return found[min(number, len(found) - 1)] if found else text
 
 
 def digests_in(text: str | None) -> int:
     """Return how many digests a sealed text has; 1 of any other."""
+    return len(_digests(text)) or 1
+
+
+def _digests(text: str | None) -> Sequence[str]:
     if text is None or MARK not in text[:300]:
-        return 1
+        return ()
     seal = seal_in(text) if is_sealed(text) else seal_of_text(text)
-    return 1 if seal is None else len(identities(seal))
+    return () if seal is None else identities(seal)
 
 
 def _refused(name: str) -> ValidationFailed:
