@@ -39,7 +39,7 @@ class Tx:
 
     def has_begun(self) -> bool:
         """Return whether anything was asked of the database yet."""
-        return self.dialect == "sqlite" or self.direct.is_begun
+        return self.dialect == "sqlite" or self.direct.opened is not None
 
     def beside(self) -> "Tx | None":
         """Return what reads queues on a connection of its own while this one is committed; None: that can't be done."""

@@ -71,19 +71,14 @@ class DirectConnection:
         self._unless_set = unless_set
         self._alone = alone
         self.opened: Opened | None = None
-        """Its connection, once it is begun."""
+        """Its connection, once it is begun: before that the database knows of nothing."""
         self._check: Callable[[], str] | None = None
         self._postponed: Change | None = None
 
     @property
-    def is_begun(self) -> bool:
-        """Return whether the database knows of the transaction."""
-        return self.opened is not None
-
-    @property
     def beside(self) -> Beside | None:
         """Return what reads beside the transaction; None where everything needs it, or once it is begun."""
-        return None if self._alone is None or self.is_begun else Beside(self._alone)
+        return None if self._alone is None or self.opened is not None else Beside(self._alone)
 
     async def open(self) -> Opened:
         """Begin the transaction, unless it is begun."""
@@ -135,7 +130,7 @@ class DirectConnection:
 
         Raises `LostUpdate` when a row is not as it was known, or the clock was set and it heeds that.
         """
-        change, alone = self._postponed, None if self.is_begun else self._alone
+        change, alone = self._postponed, self._alone if self.opened is None else None
         if change is not None and alone is not None and await alone.write(change):
             return
         await self.send_postponed()
