@@ -60,8 +60,8 @@ class ReadSet:
     """By how much a run must be past its timeout to be found."""
     stale: timedelta | None = None
     """How long a worker may be silent; those that were longer are wanted with what they hold."""
-    every_worker: bool = False
-    """Whether all workers that are not lost are wanted."""
+    all_present: bool = False
+    """Whether all workers that are not lost are wanted, and all holds."""
     schedules: set[tuple[str, str]] = field(default_factory=set)
     """Schedules by room and name."""
     limits: set[tuple[str, str]] = field(default_factory=set)
@@ -77,7 +77,6 @@ class ReadSet:
     due_schedules: int = 0
     """How many schedules are wanted whose tick has come."""
     ended_holds: bool = False
-    every_hold: bool = False
     new_jobs: int = 0
     artifacts: set[tuple[TaskId, int, str]] = field(default_factory=set)
     """Artifacts by task, run and name; wanted with who had the run."""

@@ -45,7 +45,7 @@ async def read(work: UnitOfWork, reads: ReadSet) -> None:
         work.found[finder] = work.remember(found)
         # What is taken from them is noted of them.
         reads.workers.update(t.worker_id for t in found if t.is_leased and t.worker_id is not None)
-    if reads.every_worker:
+    if reads.all_present:
         reads.workers.update(await load.present_workers(work.tx))
     await _load_tasks(work, reads)
     await _load_around(work, reads)
@@ -146,7 +146,7 @@ async def _load_holds(work: UnitOfWork, reads: ReadSet) -> None:
     found += await load.holds_of_workers(work.tx, reads.holds_of)
     if reads.ended_holds:
         found += await load.ended_holds(work.tx, work.now)
-    if reads.every_hold:
+    if reads.all_present:
         found += await load.all_holds(work.tx)
     for hold in found:
         work.holds[hold.task_seq, hold.run_id] = hold

@@ -273,8 +273,7 @@ class RestampPresent:
 
     def reads(self, reads: ReadSet) -> None:
         """Read them all."""
-        reads.every_worker = True
-        reads.every_hold = True
+        reads.all_present = True
 
     def apply(self, work: UnitOfWork) -> None:
         """Stamp them."""
