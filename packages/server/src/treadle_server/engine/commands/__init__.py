@@ -8,9 +8,8 @@ from treadle_server.engine.commands.editing import Edit
 from treadle_server.engine.commands.internal import FailDispatch, TakeOver
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
 from treadle_server.engine.commands.limits import DeleteLimit, ForgetIdle, OpenLimits, SetLimit
-from treadle_server.engine.commands.receives import Receive
 from treadle_server.engine.commands.rechecks import Recheck
-from treadle_server.engine.commands.reports import ReportMany, ReportRun
+from treadle_server.engine.commands.reports import Receive, ReportMany, ReportRun
 from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.schedules import DeleteSchedule, FireDue, PauseSchedule, RunSchedule, SetSchedule
 from treadle_server.engine.commands.statuses import PatchStatus

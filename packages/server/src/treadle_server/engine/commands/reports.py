@@ -15,6 +15,7 @@ from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.states import advance
+from treadle_server.domain.steps import Step
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.domain.usage import is_over_budget, note_usage
 from treadle_server.engine.commands.base import OneRow, get_task
@@ -97,6 +98,23 @@ class ReportRun(OneRow):
         if run is None or (self.worker_id is not None and run.worker_id != self.worker_id):
             return None
         return run
+
+
+@dataclass(slots=True)
+class Receive(OneRow):
+    """Takes the oldest message that a step of a run waits for, if there is one."""
+
+    asked: ReportRun
+    """Of the kind `receive`."""
+
+    def reads(self, reads: ReadSet) -> None:
+        """Read what the report is held against, and the message."""
+        self.asked.reads(reads)
+
+    def apply(self, work: UnitOfWork) -> Step | None:
+        """Return the step that has received it, now or before; None: no message waits. Raises as `ReportRun`."""
+        task, step = self.asked.apply(work), _told(self.asked.report)
+        return work.steps.kept.get((task.seq, step.name, step.occurrence))
 
 
 def check_reach(principal: Principal, task_id: TaskId, run_id: int | None) -> None:
