@@ -9,6 +9,7 @@ from tests.engine.conftest import ADMIN
 from treadle.wire.ids import WorkerId
 from treadle_server.engine.command_queue import GATHER_TURNS, MOST_WAITING, QUIET_TURNS, CommandQueue
 from treadle_server.engine.commands import Each, FindWorker
+from treadle_server.engine.pending import Pending
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +24,7 @@ async def gathered(comes_after: Iterable[int], *, most_rows: int = 1000) -> tupl
     Others come after so many turns.
     """
     queue = CommandQueue(most_rows, MOST_WAITING)
-    queue.add(command())
+    queue.add(Pending(command()))
     turns = 0
 
     async def come() -> None:
@@ -31,7 +32,7 @@ async def gathered(comes_after: Iterable[int], *, most_rows: int = 1000) -> tupl
         for turn in range(1, 100):
             turns = turn
             if turn in comes_after:
-                queue.add(command())
+                queue.add(Pending(command()))
             await asyncio.sleep(0)
 
     coming = asyncio.ensure_future(come())
@@ -61,7 +62,7 @@ async def test_a_batch_that_is_full_waits_for_nothing() -> None:
 async def test_a_batch_has_no_more_rows_than_it_may_and_a_command_that_has_more_is_one_by_itself() -> None:
     queue = CommandQueue(4, MOST_WAITING)
     for rows in (1, 2, 1, 1, 3, 2, 9, 1):
-        queue.add(Each([command()] * rows))
+        queue.add(Pending(Each([command()] * rows)))
 
     batches = []
     while queue:

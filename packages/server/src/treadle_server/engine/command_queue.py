@@ -3,10 +3,8 @@
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 from treadle_server.engine.commands import PromoteDue, Submit, SubmitEach
-from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.pending import Pending
 
@@ -55,9 +53,9 @@ class CommandQueue:
         """Return how many tasks wait to be written."""
         return sum(self._rows)
 
-    def is_full(self, command: Command[Any]) -> bool:
+    def is_full(self, pending: Pending) -> bool:
         """Return whether a command that comes now is to come back later: too much of its kind, large or not, waits."""
-        is_large = command.rows > self.most_rows
+        is_large = pending.rows > self.most_rows
         return self._rows[is_large] >= self._most_waiting * (LARGE_SHARE if is_large else 1)
 
     def _count(self, rows: int, sign: int) -> None:
@@ -68,12 +66,10 @@ class CommandQueue:
         """Whether the next command may be applied while the batch before is written."""
         return bool(self._pending) and isinstance(self._pending[0].command, _FOLLOWING)
 
-    def add(self, command: Command[Any]) -> "asyncio.Future[Any]":
-        """Let a command wait; return what its answer will be."""
-        pending = Pending(command, asyncio.get_running_loop().create_future())
+    def add(self, pending: Pending) -> None:
+        """Let a command wait behind the others."""
         self._pending.append(pending)
         self._count(pending.rows, 1)
-        return pending.answer
 
     async def gather(self) -> None:
         """Let those come along with what waits whose requests are there already, or come while these are read."""

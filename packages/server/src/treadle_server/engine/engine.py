@@ -106,22 +106,23 @@ class Engine:
 
         Raises what the command refuses with, `TooManyRequests` when too much waits already, and `StoreUnavailable`.
         """
-        if self._queue.is_full(command):
+        pending = Pending(command)
+        if self._queue.is_full(pending):
             raise TooManyRequests(f"{self._queue.rows} tasks wait to be written; try again soon", retry_after=1)
         if self._refusal:
             raise StoreUnavailable(self._refusal, retry_after=1)
-        return await self._add(command)  # type: ignore[no-any-return]
+        return await self._add(pending)  # type: ignore[no-any-return]
 
-    def _add(self, command: Command[Any]) -> "asyncio.Future[Any]":
+    def _add(self, pending: Pending) -> "asyncio.Future[Any]":
         """Let a command wait for the writer; return what its answer will be."""
-        answer = self._queue.add(command)
+        self._queue.add(pending)
         self._wake.set()
         self._moved.set()
-        return answer
+        return pending.answer
 
     def _hand_back(self, worker_id: WorkerId, claimed: list[Task]) -> None:
         """Queue the return of claims that nobody is there for any more."""
-        self._add(give_back(worker_id, claimed))
+        self._add(Pending(give_back(worker_id, claimed)))
 
     def open_slot(self, slot: WorkerSlot) -> None:
         """Let a worker on the socket take tasks as long as it has room."""

@@ -15,7 +15,7 @@ class Pending:
     """A command and who waits for its answer."""
 
     command: Command[Any]
-    answer: "asyncio.Future[Any]"
+    answer: "asyncio.Future[Any]" = field(init=False)
     outcome: Any = None
     refusal: Exception | None = None
     rows: int = field(init=False)
@@ -24,6 +24,7 @@ class Pending:
     """Whether it went by the fast path, in the transaction that is under way."""
 
     def __post_init__(self) -> None:
+        self.answer = asyncio.get_running_loop().create_future()
         self.rows = self.command.rows
 
     def declare_reads(self, reads: ReadSet) -> bool:

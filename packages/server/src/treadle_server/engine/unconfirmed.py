@@ -41,7 +41,7 @@ class Unconfirmed:
         unconfirmed, self._claims = self._claims, {}
         found = []
         for worker_id, tasks in unconfirmed.items():
-            found.append(Pending(give_back(worker_id, tasks), asyncio.get_running_loop().create_future()))
+            found.append(Pending(give_back(worker_id, tasks)))
             found[-1].answer.add_done_callback(partial(self._note_again, worker_id, tasks))
         return found
 
