@@ -172,7 +172,7 @@ def fail(
         _interrupt(task, now)
     elif is_final:
         _finish(task, Verb.FAIL, Status.FAILED, now)
-    elif reason in RETRIED and task.retry_count < task.max_retries and not _is_unfenced_loss(task, reason):
+    elif reason in RETRIED and task.retry_count < task.max_retries and not (task.unfenced and reason is Reason.TIMEOUT):
         delay = backoff_of(task, task.retry_count, draw) if retry_after is None else timedelta(seconds=retry_after)
         task.retry_count += 1
         _wait(task, Verb.RETRY, delay, now)
@@ -183,10 +183,6 @@ def fail(
     else:
         _finish(task, Verb.FAIL, Status.FAILED, now)
     return run
-
-
-def _is_unfenced_loss(task: Task, reason: Reason) -> bool:
-    return task.unfenced and reason is Reason.TIMEOUT
 
 
 def hand_back(task: Task, ending: Ending, now: datetime) -> Run:
