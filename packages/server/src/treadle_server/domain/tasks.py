@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -19,10 +18,6 @@ RunKey = tuple[TaskId, int]
 """A task, and one of its runs: what fences every report."""
 
 _INTERNAL = f"{INTERNAL}:"
-
-
-seconds = lru_cache(maxsize=1024)(lambda number: timedelta(seconds=number))
-"""A number of seconds as a timedelta: tasks have few different ones."""
 
 
 class ClaimKey(NamedTuple):
@@ -163,7 +158,7 @@ class Task:
     @property
     def lease(self) -> timedelta:
         """Return how long a claim lasts without a heartbeat."""
-        return seconds(self.lease_seconds)
+        return timedelta(seconds=self.lease_seconds)
 
 
 def check_times(due_at: datetime | None, deadline: datetime | None, *, due: str) -> None:
