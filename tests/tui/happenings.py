@@ -175,7 +175,7 @@ def much_happens(server: MockServer) -> None:
 
 
 def things_go_wrong(server: MockServer) -> None:
-    """A bit of everything that wants a look."""
+    """A bit of everything that needs attention."""
     targets_are_held(server)
     schedules_tick(server)
     failing = list(server.jobs.values())[3]

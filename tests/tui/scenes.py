@@ -104,7 +104,7 @@ SCENES = {
     "events": Scene("Each transition as it happens", ("6", "down", "down"), much_happens),
     "failures": Scene("Failures in groups, by the error and where it was raised", ("7",), tasks_have_failed),
     "logs": Scene("The logs of several tasks as one", ("2", "l", "down"), tasks_log),
-    "attention": Scene("What wants a look, the worst first", ("exclamation_mark", "down"), things_go_wrong),
+    "attention": Scene("What needs attention, the worst first", ("exclamation_mark", "down"), things_go_wrong),
     "payload": Scene("A task's payload, folded", ("2", "enter", *["shift+tab"] * 3), a_storied_task_with_much_in_it),
     "message": Scene(
         "A message for a task that waits for it",

@@ -1,4 +1,4 @@
-"""The terminal is told of marked tasks that end and of what newly wants a look; nothing unless it was asked for."""
+"""The terminal is told of marked tasks that end and of what newly needs attention; nothing unless it was asked for."""
 
 import pytest
 

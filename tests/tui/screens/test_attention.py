@@ -1,4 +1,4 @@
-"""What wants a look: the worst first, and enter goes there."""
+"""What needs attention: the worst first, and enter goes there."""
 
 from typing import Any
 

@@ -208,7 +208,7 @@ class Dashboard(App[None]):
             self._notify()
 
     def _notify(self) -> None:
-        """Tell the terminal what has ended and what wants a look."""
+        """Tell the terminal what has ended and what needs attention."""
         marks = self._main.marks
         notify(self, self.app_state.notify, self._notifier.look(marks))
         if keys := self._notifier.unseen(marks):

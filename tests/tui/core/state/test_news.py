@@ -41,7 +41,7 @@ def test_what_wants_a_look_is_told_when_it_comes_or_grows_worse_and_what_was_the
 
     looks = told(News(), [old], [old, new], [old, new], [worse, new], [new], [], [])
 
-    assert looks == [[], ["billing: 12 wait"], [], ["rdf: 12 wait"], [], ["nothing wants a look any more"], []]
+    assert looks == [[], ["billing: 12 wait"], [], ["rdf: 12 wait"], [], ["nothing needs attention any more"], []]
 
 
 def test_what_comes_from_outside_carries_no_escapes() -> None:

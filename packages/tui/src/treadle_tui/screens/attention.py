@@ -1,4 +1,4 @@
-"""The attention list: what wants a look, the worst first; enter goes there."""
+"""The attention list: what needs attention, the worst first; enter goes there."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -42,7 +42,7 @@ class Attention(ListScreen[Alert]):
         )
 
     def copied(self) -> str | None:
-        """Return the name of what wants a look."""
+        """Return the name of what needs attention."""
         alert = self.row
         return None if alert is None else alert.subject
 
@@ -66,7 +66,7 @@ class Attention(ListScreen[Alert]):
         return alert.key if alert is not None and alert.kind == "worker" else None
 
     def act_open(self) -> None:
-        """Go to what wants a look."""
+        """Go to what needs attention."""
         alert = self.row
         if alert is not None:
             self.ctx.go(_WHERE[alert.kind], alert.key)

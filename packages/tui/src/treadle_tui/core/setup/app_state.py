@@ -28,7 +28,7 @@ class AppState:
     views: Mapping[str, str] = field(default_factory=dict)
     """The filters that `:view` knows, by their names."""
     notify: Notify = "off"
-    """How the terminal is told when a marked task ends, or something wants a look."""
+    """How the terminal is told when a marked task ends, or something needs attention."""
     trace_url: str | None = None
     """Where a trace is looked at; None when nobody has said."""
     web: bool = False

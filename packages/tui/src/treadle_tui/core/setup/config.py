@@ -75,7 +75,7 @@ class Config:
     views: Mapping[str, str] = field(default_factory=dict)
     """Filters by name."""
     notify: Notify = "off"
-    """How the terminal is told of what ended or wants a look."""
+    """How the terminal is told of what ended or needs attention."""
     trace_url: str | None = None
     """Where a trace is looked at, with `{trace_id}` in it."""
 

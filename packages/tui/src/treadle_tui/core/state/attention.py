@@ -1,4 +1,4 @@
-"""What wants a look, the worst first, and where to look.
+"""What needs attention, the worst first, and where to look.
 
 Starved queues, failures, lost workers, held targets, schedules that are late or skip their ticks, stuck tasks.
 """
@@ -31,7 +31,7 @@ BUSY_SECONDS = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that wants a look."""
+    """Something that needs attention."""
 
     severity: Severity
     subject: str
@@ -86,7 +86,7 @@ def alerts(
     *,
     now: datetime,
 ) -> list[Alert]:
-    """Return what wants a look, the worst first."""
+    """Return what needs attention, the worst first."""
     found = [alert for queue in queues for alert in _of_queue(queue, now)]
     workers = list(workers)
     serving = {worker.name for worker in workers if worker.serves and worker.item.name}

@@ -1,4 +1,4 @@
-"""What follows from the tables at an instant: the lines of queues and workers, and what wants a look.
+"""What follows from the tables at an instant: the lines of queues and workers, and what needs attention.
 
 It is asked for every second, however many queues and workers there are: of the queues' lines none tells the time, so
 they are made anew only when something that stands in them is another.
@@ -23,7 +23,7 @@ class QueueLines:
     every: QueueRow
     """The line that stands for all of them."""
     troubled: Sequence[QueueRow]
-    """Those that may want a look."""
+    """Those that may need attention."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Groups of failures: which of them a filter means, in the order in which they want a look."""
+"""Groups of failures: which of them a filter means, in the order in which they need attention."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

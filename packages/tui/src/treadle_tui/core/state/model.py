@@ -212,7 +212,7 @@ class Model:
         return self._now().workers
 
     def alerts(self) -> list[Alert]:
-        """Return what wants a look, the worst first."""
+        """Return what needs attention, the worst first."""
         return self._now().alerts
 
     def dismiss(self, alert: Alert) -> None:

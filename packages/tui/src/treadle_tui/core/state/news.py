@@ -1,4 +1,4 @@
-"""What is worth a sign to a reader who looks elsewhere: marked tasks that have ended, and what newly wants a look."""
+"""What is worth a sign to a reader who looks elsewhere: marked tasks that ended, and what newly needs attention."""
 
 from collections.abc import Iterable
 
@@ -25,13 +25,13 @@ class News:
         return [f"{_short(task.job_name)} {clean(task.id)[-8:]} {task.status.value}" for task in ended]
 
     def of_alerts(self, alerts: Iterable[Alert]) -> list[str]:
-        """Return what wants a look that did not before, or has grown worse; and that nothing does any more."""
+        """Return what needs attention that did not before, or has grown worse; and that nothing does any more."""
         alerts = list(alerts)
         before, self._alerts = self._alerts, {alert.id: alert.severity for alert in alerts}
         if before is None:
             return []
         if before and not alerts:
-            return ["nothing wants a look any more"]
+            return ["nothing needs attention any more"]
         return [
             f"{clean(alert.subject)}: {clean(alert.text)}"
             for alert in alerts

@@ -75,7 +75,7 @@ def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
 
 
 def late_words(row: ScheduleRow, now: datetime) -> str:
-    """Return why a late schedule wants a look, in words for the attention list."""
+    """Return why a late schedule needs attention, in words for the attention list."""
     status = row.item.last_status
     nothing = row.item.stands_still or "nothing was made"
     why = f"its last task is {status.value}" if status is not None and row.has_open_task else nothing

@@ -38,7 +38,7 @@ _WAYS = (
     _way(
         "attention",
         "exclamation_mark",
-        "Go to what wants a look: starved queues, lost workers, held targets, late schedules, stuck tasks.",
+        "Go to what needs attention: starved queues, lost workers, held targets, late schedules, stuck tasks.",
     ),
 )
 

@@ -160,7 +160,7 @@ def no_failures(model: Model, filter_text: str, glyphs: Glyphs, keymap: Keymap) 
 
 
 def no_alerts(model: Model, glyphs: Glyphs, keymap: Keymap) -> list[Spans]:
-    """Return the words for when nothing wants a look."""
+    """Return the words for when nothing needs attention."""
     if not model.link.live:
         return [_say("Not known without a connection.")]
     if not model.is_told:

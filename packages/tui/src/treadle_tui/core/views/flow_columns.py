@@ -15,7 +15,7 @@ _FIRST: tuple[Status, ...] = (
     *(Status.FAILED, Status.RUNNING, Status.CLAIMED, Status.PAUSED, Status.PENDING, Status.BLOCKED, Status.SCHEDULED),
     *(Status.COMPLETED, Status.CANCELLED),
 )
-"""In which order statuses are counted: what wants a look first, for the line may be too short for all."""
+"""In which order statuses are counted: what needs attention first, for the line may be too short for all."""
 
 
 def _name(row: FlowRow, context: CellContext) -> Spans:
