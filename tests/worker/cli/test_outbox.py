@@ -69,6 +69,23 @@ def test_f6_what_stands_in_sqlite_as_bytes_is_listed_as_text(command: Command, s
     assert "lab:tasks:posted  lab " in command.said(*at, "list", "--waiting")
 
 
+def test_f6_what_is_no_utf_8_in_sqlite_is_refused_listed_and_dropped(command: Command, shop: Database) -> None:
+    good = shop.write(1)
+    shop.write(2, id=sa.cast(b"\xe9", sa.Text), problem=sa.cast(b"\xe9", sa.Text))
+    shop.write(3, refused_at=sa.cast(b"\xe9", sa.Text), problem=sa.cast(b"\xe9", sa.Text))
+    at = ("outbox", "--database", shop.url)
+
+    assert "\ufffd" in command.said(*at, "list", "--waiting")
+    assert command(*at, "--once").stdout == "1 handed over, 1 refused, 0 left\n"
+    assert command.read("task", good)["task"]["payload"] == {"n": 1}
+    [refused, other] = command.read(*at, "list")["rows"]
+    assert (refused["id"], refused["problem"]["detail"]) == ("\ufffd", "the row's id is not UTF-8")
+    assert other["problem"]["detail"] == "\ufffd"
+    assert "the row's id is not UTF-8" in command.said(*at, "list")
+    assert "no refused row's id begins with ab" in command.refused(*at, "drop", "ab")
+    assert command.said(*at, "drop", "--all") == "2 rows dropped\n"
+
+
 def test_f6_what_is_refused_is_listed_tried_again_and_dropped(command: Command, shop: Database) -> None:
     at = ("outbox", "--database", shop.url)
     first, second = (shop.write(n, job="@global:tasks:nobody", registration=None) for n in range(2))

@@ -135,6 +135,48 @@ async def test_f6_what_is_no_problem_keeps_no_row_from_being_handed_over_or_list
     assert refused.problem is None or refused.problem["detail"]
 
 
+@pytest.mark.parametrize("column", ["id", "room", "job", "body", "registration", "created_at", "problem"])
+@pytest.mark.parametrize("driver", ["sqlite", "sqlite+aiosqlite"])
+async def test_f6_what_is_no_utf_8_in_sqlite_is_refused_alone(
+    tmp_path: Path, client: Client, column: str, driver: str
+) -> None:
+    """A program in another language writes a row; nothing of the outbox was handed over or listed any more."""
+    shop = sa.create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
+    with shop.begin() as connection:
+        outbox.create_table(connection)
+        _, bad, _ = outbox.submit_many_sync(connection, [note.bind(n) for n in range(3)])
+        written = {"seq": 2, column: sa.cast(b"caf\xe9", sa.Text)}
+        connection.execute(sa.update(TABLE).where(TABLE.c.id == bad).values(written))
+    harms = column not in {"created_at", "problem"}
+
+    swept = await Relay(f"{driver}:///{tmp_path / 'shop.db'}", client=client).run_once()
+
+    assert (swept.handed, swept.refused, swept.left) == (2, 1, 0) if harms else (3, 0, 0)
+    assert await submitted(client) == ([0, 2] if harms else [0, 1, 2])
+    with shop.begin() as connection:
+        refused = outbox.listed(connection)
+        assert (refused.waiting, refused.refused) == (0, int(harms))
+        assert [row.problem and row.problem["detail"] for row in refused.rows] == [
+            f"the row's {column} is not UTF-8"
+        ] * harms
+        assert outbox.drop(connection, None) == harms
+    shop.dispose()
+
+
+async def test_a_row_whose_id_stands_in_sqlite_as_bytes_is_handed_over_once(tmp_path: Path, client: Client) -> None:
+    shop = sa.create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
+    with shop.begin() as connection:
+        outbox.create_table(connection)
+        given = outbox.submit_sync(connection, note.bind(1))
+        connection.execute(sa.update(TABLE).values(id=sa.cast(given.encode(), sa.LargeBinary)))
+
+    swept = await Relay(shop, client=client).run_once()
+
+    assert (swept.handed, swept.refused) == (1, 0)
+    assert (await Relay(shop, client=client).run_once()).handed == 0
+    shop.dispose()
+
+
 async def test_a_row_too_large_for_a_request_is_refused_alone(shop: AsyncEngine, client: Client) -> None:
     async with shop.begin() as connection:
         bounds = [note.bind(1), note.bind(2, "x" * 17_000_000), note.bind(3)]

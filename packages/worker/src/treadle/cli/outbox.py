@@ -104,7 +104,7 @@ def _plain(row: "Row") -> dict[str, Any]:
 
 
 def _text(value: Any) -> Any:
-    """Return as text what another program has put into SQLite as bytes: that keeps them beside a column's type."""
+    """Return as it can be shown what another program has put into SQLite that is no UTF-8."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 

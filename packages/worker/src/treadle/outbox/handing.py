@@ -24,7 +24,7 @@ from treadle.errors import (
     Unauthorized,
     problem_named,
 )
-from treadle.outbox.rows import Row
+from treadle.outbox.rows import Row, not_utf8
 from treadle.wire.amounts import counted
 
 SECONDS = 60.0
@@ -100,6 +100,9 @@ async def _asked(
     items: list[dict[str, Any]] = []
     sent: list[Row] = []
     for row in rows:
+        if (name := not_utf8(row)) is not None:
+            outcome.refused.append((row, _problem("validation-error", f"the row's {name} is not UTF-8")))
+            continue
         try:
             items.append(_item(row))
             sent.append(row)

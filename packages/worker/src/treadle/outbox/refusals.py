@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, update
 
 from treadle.ids import id_text
-from treadle.outbox.rows import Row, as_row, check_table
+from treadle.outbox.rows import Row, as_row, check_table, readable, text_of
 from treadle.outbox.table import TABLE
 from treadle.wire.ids import GivenId
 
@@ -31,7 +31,10 @@ def listed(connection: Connection, *, waiting: bool = False, limit: int = 50, ta
     check_table(connection, table)
     is_waiting = table.c.refused_at.is_(None)
     found = connection.execute(
-        select(table).where(is_waiting if waiting else ~is_waiting).order_by(table.c.seq).limit(limit)
+        select(*readable(connection, table))
+        .where(is_waiting if waiting else ~is_waiting)
+        .order_by(table.c.seq)
+        .limit(limit)
     )
     waits, refusals = (
         connection.scalar(select(func.count()).select_from(table).where(which)) or 0
@@ -59,7 +62,8 @@ def drop(connection: Connection, ids: Collection[GivenId] | None, *, table: Tabl
 def refused_ids(connection: Connection, *, table: Table = TABLE) -> list[str]:
     """Return the ids of the tasks whose rows were refused; raises `NoOutbox`."""
     check_table(connection, table)
-    return [id_text(one) for one in connection.scalars(select(table.c.id).where(*_refused(table, None)))]
+    found = connection.scalars(select(*readable(connection, table, "id")).where(*_refused(table, None)))
+    return [id_text(text_of(one)) for one in found]
 
 
 def _refused(table: Table, ids: Collection[GivenId] | None) -> list[ColumnElement[bool]]:

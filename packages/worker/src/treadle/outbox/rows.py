@@ -2,11 +2,25 @@
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, and_, bindparam, delete, func, inspect, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    LargeBinary,
+    Table,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    func,
+    inspect,
+    select,
+    type_coerce,
+    update,
+)
 
 from treadle.errors import NoOutbox
 
@@ -22,7 +36,7 @@ MOST_CHARACTERS: Final = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A submit in the outbox."""
+    """A submit in the outbox. What in SQLite is no UTF-8 stands here as bytes."""
 
     seq: int
     """Its place: rows are handed over in this order."""
@@ -76,7 +90,7 @@ def take(connection: Connection, table: Table, after: int, most: int) -> list[Ro
         chosen.append(seq)
     if not chosen:
         return []
-    found = connection.execute(select(table).where(c.seq.in_(chosen)).order_by(c.seq))
+    found = connection.execute(select(*readable(connection, table)).where(c.seq.in_(chosen)).order_by(c.seq))
     return [as_row(one) for one in found]
 
 
@@ -85,28 +99,68 @@ def note_outcomes(
 ) -> None:
     """Delete the rows that were handed over, and note with which problem others were refused."""
     c = table.c
+    # Bytes that stand in SQLite in place of a text are equal to no text, and what is no UTF-8 is given to it as bytes.
+    id_, written = (cast(c.id, LargeBinary), _bytes_of) if _keeps_whatever(connection) else (c.id, str)
     if handed:
         # By their ids too: where numbers begin anew in an emptied table, these may be other rows by now.
-        same = and_(c.seq.in_([row.seq for row in handed]), c.id.in_([row.id for row in handed]))
+        same = and_(c.seq.in_([row.seq for row in handed]), id_.in_([written(row.id) for row in handed]))
         connection.execute(delete(table).where(same))
     if refused:
-        noted = update(table).where(c.seq == bindparam("of_seq"), c.id == bindparam("of_id"))
+        noted = update(table).where(c.seq == bindparam("of_seq"), id_ == bindparam("of_id"))
         now = utc_now()
         connection.execute(
             noted.values(refused_at=bindparam("at"), problem=bindparam("why")),
-            [{"of_seq": row.seq, "of_id": row.id, "at": now, "why": json.dumps(why)} for row, why in refused],
+            [{"of_seq": row.seq, "of_id": written(row.id), "at": now, "why": json.dumps(why)} for row, why in refused],
         )
+
+
+def readable(connection: Connection, table: Table, *names: str) -> list[ColumnElement[Any]]:
+    """Return these columns, else all of a row's, as they are to be read.
+
+    SQLite's as bytes: drivers fail at text that is no UTF-8, and one such text would keep all rows that are read with
+    it from being handed over.
+    """
+    columns: list[ColumnElement[Any]] = [table.c[name] for name in names or (field.name for field in fields(Row))]
+    if not _keeps_whatever(connection):
+        return columns
+    return [
+        column if column.primary_key else type_coerce(cast(column, LargeBinary), column.type).label(column.name)
+        for column in columns
+    ]
+
+
+def text_of(read: Any) -> Any:
+    """Return the text of a column that was read, which SQLite gives as bytes; such that are no UTF-8 as they are."""
+    try:
+        return read.decode() if isinstance(read, bytes) else read
+    except UnicodeDecodeError:
+        return read
+
+
+def not_utf8(row: Row) -> str | None:
+    """Return which of a row's texts is no UTF-8, if one is."""
+    names = ("id", "room", "job", "body", "registration")
+    return next((name for name in names if isinstance(getattr(row, name), bytes)), None)
+
+
+def _bytes_of(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+def _keeps_whatever(connection: Connection) -> bool:
+    """Return whether a column of texts may hold what is none."""
+    return connection.dialect.name == "sqlite"
 
 
 def as_row(found: Any) -> Row:
     """Return a row as it was read."""
     return Row(
         seq=found.seq,
-        id=found.id,
-        room=found.room,
-        job=found.job,
-        body=found.body,
-        registration=found.registration,
+        id=text_of(found.id),
+        room=text_of(found.room),
+        job=text_of(found.job),
+        body=text_of(found.body),
+        registration=text_of(found.registration),
         created_at=_aware(found.created_at),
         refused_at=_aware(found.refused_at),
         problem=_problem(found.problem),
@@ -118,7 +172,7 @@ def _problem(written: Any) -> dict[str, Any] | None:
     try:
         problem = json.loads(written or "null")
     except (TypeError, ValueError, RecursionError):
-        problem = written
+        problem = written.decode(errors="replace") if isinstance(written, bytes) else written
     return problem if problem is None or isinstance(problem, dict) else {"detail": str(problem)}
 
 

@@ -30,7 +30,10 @@ _Long = UnicodeText().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 
 
 class _WhateverIsThere(sqlite.DATETIME):
-    """An instant of SQLite's, whose column takes numbers and words too: what is none is read as null."""
+    """An instant of SQLite's, whose column takes numbers and words too: what is none is read as null.
+
+    It may come as bytes, for so the relay reads it.
+    """
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], datetime | None]:
         """Return what reads a value."""
@@ -38,7 +41,7 @@ class _WhateverIsThere(sqlite.DATETIME):
 
         def read(value: Any) -> datetime | None:
             try:
-                return None if reading is None else reading(value)
+                return None if reading is None else reading(value.decode() if isinstance(value, bytes) else value)
             except (TypeError, ValueError):
                 return None
 
