@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext, TraceFlags
 from sqlalchemy.dialects import mssql, mysql, oracle
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session
 
-from tests.worker.outbox.conftest import note, orders, rows
+from tests.worker.outbox.conftest import async_url, note, orders, rows
 from treadle import Client, Limit, Options, outbox, task
 from treadle.encryption import FernetCodec, Sealer, new_key
 from treadle.errors import InvalidArguments, NoCodec
@@ -182,6 +182,25 @@ def test_the_statements_of_the_table_are_those_of_the_database(dialect: Any) -> 
 
     assert said.startswith("CREATE TABLE treadle_outbox (")
     assert "CREATE INDEX ix_treadle_outbox_refused_at ON treadle_outbox (refused_at, seq);" in said
+
+
+@pytest.mark.parametrize("name", ["x" * 49, "x" * 50, "x" * 63])
+async def test_the_index_of_a_table_with_a_long_name_has_one_that_the_database_takes(
+    empty_database_url: str, name: str
+) -> None:
+    """Of 50 characters and more SQLAlchemy refused to make it for PostgreSQL; where it was made, it is as it was."""
+    engine = create_async_engine(async_url(empty_database_url))
+    table = outbox.table_in(sa.MetaData(), name)
+
+    async with engine.begin() as connection:
+        await connection.run_sync(outbox.create_table, table)
+        await outbox.submit(connection, note.bind(1), table=table)
+        [index] = await connection.run_sync(lambda given: sa.inspect(given).get_indexes(name))
+    await engine.dispose()
+
+    assert index["name"] in outbox.ddl(engine.dialect, table)
+    if engine.dialect.name == "sqlite" or len(name) < 50:
+        assert index["name"] == f"ix_{name}_refused_at"
 
 
 def test_a_registration_is_made_once_for_a_task(monkeypatch: pytest.MonkeyPatch) -> None:

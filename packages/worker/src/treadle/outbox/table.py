@@ -19,9 +19,12 @@ from sqlalchemy import (
     UnicodeText,
 )
 from sqlalchemy.dialects import mysql, sqlite
-from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
+from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement, conv
 
 NAME: Final = "treadle_outbox"
+
+_SHORTEST_LIMIT = 63
+"""Characters that an index's name may have in every database: in PostgreSQL."""
 
 _RowKey = BigInteger().with_variant(Integer, "sqlite")
 
@@ -77,11 +80,17 @@ def table_in(metadata: MetaData, name: str = NAME, *, schema: str | None = None)
         Column("created_at", _Instant, nullable=False),
         Column("refused_at", _Instant),
         Column("problem", _Long),
-        Index(f"ix_{name}_refused_at", "refused_at", "seq"),
+        Index(_index_name(name), "refused_at", "seq"),
         schema=schema,
         # A number that was given is never given again: a relay may still mean the row that had it.
         sqlite_autoincrement=True,
     )
+
+
+def _index_name(name: str) -> str:
+    """Return the index's name: of one that is too long for some database, that one's dialect makes a shorter one."""
+    whole = f"ix_{name}_refused_at"
+    return whole if len(whole) <= _SHORTEST_LIMIT else conv(whole)
 
 
 TABLE: Final[Table] = table_in(MetaData())
