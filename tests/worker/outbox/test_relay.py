@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from tests.worker.proxies import proxy_to
 from treadle import Client, Options, outbox
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.errors import ConnectionFailed, NoOutbox, TooManyRequests, Unauthorized, problem_named
-from treadle.outbox import Relay, handing, relay
+from treadle.outbox import Relay, relay
 from treadle.outbox import rows as outbox_rows
 from treadle.outbox.table import TABLE
 from treadle.settings import InvalidSetting
@@ -299,36 +298,6 @@ async def test_f6_rows_whose_numbers_were_given_are_handed_over_whatever_they_ar
 
     assert await submitted(client) == [2, 1, 0]
     assert await rows(shop) == []
-
-
-async def test_what_was_handed_over_before_the_time_was_up_is_not_handed_over_again(
-    shop: AsyncEngine, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows of many rooms, each a request to a server far away, were all begun anew each minute, for ever."""
-    limits: list[asyncio.Timeout] = []
-    add = SubmitBatcher.add
-
-    def noted(seconds: float) -> asyncio.Timeout:
-        limits.append(asyncio.timeout(seconds))
-        return limits[-1]
-
-    async def silent_of_den(batcher: SubmitBatcher, room: str, *given: Any, **named: Any) -> Any:
-        if room != "den":
-            return await add(batcher, room, *given, **named)
-        limits[-1].reschedule(asyncio.get_running_loop().time())
-        return await asyncio.Event().wait()
-
-    monkeypatch.setattr(handing, "asyncio", SimpleNamespace(timeout=noted, gather=asyncio.gather))
-    monkeypatch.setattr(SubmitBatcher, "add", silent_of_den)
-    for room in ("lab", "den", "lab"):
-        await write(shop, [1], room=room)
-
-    swept = await Relay(shop, client=client).run_once()
-
-    assert (swept.handed, swept.refused, swept.left) == (1, 0, 2)
-    assert swept.why == "the server took more than 60 s for 3 rows"
-    with pytest.raises(ConnectionFailed, match="more than 60 s for 2 rows"):
-        await Relay(shop, client=client).run_once()
 
 
 async def test_a_defect_is_logged_and_the_relay_goes_on(

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -49,6 +50,8 @@ class HandingOutcome:
     """The server refuses them for good, with these problems."""
     left: list[tuple[Row, BaseException]] = field(default_factory=list)
     """To be tried again later."""
+    is_late: bool = False
+    """Whether the time was up before everything was answered."""
 
 
 async def hand_over(client: Client, rows: Sequence[Row]) -> HandingOutcome:
@@ -59,21 +62,20 @@ async def hand_over(client: Client, rows: Sequence[Row]) -> HandingOutcome:
     they come again.
     """
     outcome = HandingOutcome()
-    try:
-        async with asyncio.timeout(SECONDS):
-            for room, several in groupby(rows, key=lambda row: row.room):
-                await _submit(client, room, list(several), outcome)
-    except TimeoutError:
+    ends_at = asyncio.get_running_loop().time() + SECONDS
+    for room, several in groupby(rows, key=lambda row: row.room):
+        await _submit(client, room, list(several), outcome, ends_at)
+    if outcome.is_late:
         late = ConnectionFailed(f"the server took more than {SECONDS:.0f} s for {counted(len(rows), 'row')}")
         if not (outcome.handed or outcome.refused):
-            raise late from None
+            raise late
         noted = {row.seq for row in outcome.handed} | {row.seq for row, _ in (*outcome.refused, *outcome.left)}
         outcome.left += [(row, late) for row in rows if row.seq not in noted]
     return outcome
 
 
-async def _submit(client: Client, room: str, rows: list[Row], outcome: HandingOutcome) -> None:
-    answers = list(await _asked(client, room, rows, outcome))
+async def _submit(client: Client, room: str, rows: list[Row], outcome: HandingOutcome, ends_at: float) -> None:
+    answers = await _asked(client, room, rows, outcome, ends_at)
     # Registered for one row it is there for all: another program's rows have no registrations.
     known = {row.job for row, answer in answers if isinstance(answer, JobNotFound) and row.registration is not None}
     missing: list[tuple[Row, JobNotFound]] = []
@@ -84,19 +86,27 @@ async def _submit(client: Client, room: str, rows: list[Row], outcome: HandingOu
             _note(outcome, row, answer)
     if not missing:
         return
-    refusals = await _register(client, [(row, why) for row, why in missing if row.registration is not None])
+    try:
+        async with asyncio.timeout(SECONDS):
+            refusals = await _register(client, [(row, why) for row, why in missing if row.registration is not None])
+    except TimeoutError:
+        outcome.is_late = True
+        return
     again = [row for row, _ in missing if row.registration not in refusals]
     for row, _ in missing:
         if (why := refusals.get(row.registration)) is not None:
             _note(outcome, row, why)
-    for row, answer in await _asked(client, room, again, outcome):
+    for row, answer in await _asked(client, room, again, outcome, ends_at):
         _note(outcome, row, answer)
 
 
 async def _asked(
-    client: Client, room: str, rows: list[Row], outcome: HandingOutcome
-) -> Iterable[tuple[Row, HandingAnswer]]:
-    """Send rows of one room, and return what was answered to each; those that are no submits are refused here."""
+    client: Client, room: str, rows: list[Row], outcome: HandingOutcome, ends_at: float
+) -> list[tuple[Row, HandingAnswer]]:
+    """Send rows of one room, and return those that were answered in time, with what was answered.
+
+    Those that are no submits are refused here.
+    """
     items: list[dict[str, Any]] = []
     sent: list[Row] = []
     for row in rows:
@@ -108,12 +118,28 @@ async def _asked(
             sent.append(row)
         except (ValueError, RecursionError) as error:
             outcome.refused.append((row, _problem("validation-error", f"the row's body is no submit: {error}")))
+    if outcome.is_late:
+        return []
     opening = client.opening()
-    return zip(sent, await opening.run(_gathered(opening.batcher, room, items)), strict=True)
+    answers: list[asyncio.Future[dict[str, Any]]] = []
+    outcome.is_late = True
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(ends_at):
+            await opening.run(_gathered(opening.batcher, room, items, answers))
+            outcome.is_late = False
+    # What is refused as a whole is sent by halves: some may have been answered where the time was up.
+    return [(row, one.exception() or one.result()) for row, one in zip(sent, answers, strict=False) if _is_there(one)]
 
 
-async def _gathered(batcher: SubmitBatcher, room: str, items: list[dict[str, Any]]) -> list[HandingAnswer]:
-    return await asyncio.gather(*(batcher.add(room, item, wait=False) for item in items), return_exceptions=True)
+async def _gathered(
+    batcher: SubmitBatcher, room: str, items: list[dict[str, Any]], answers: list["asyncio.Future[dict[str, Any]]"]
+) -> None:
+    answers += [asyncio.ensure_future(batcher.add(room, item, wait=False)) for item in items]
+    await asyncio.gather(*answers, return_exceptions=True)
+
+
+def _is_there(answer: "asyncio.Future[dict[str, Any]]") -> bool:
+    return answer.done() and not answer.cancelled()
 
 
 async def _register(
