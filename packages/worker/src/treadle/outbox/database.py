@@ -1,6 +1,7 @@
 """The user's database as the relay uses it: transactions on its engine, async or in a thread of its own."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -17,6 +18,11 @@ from treadle.outbox.rows import LOCKING
 from treadle.settings import InvalidSetting
 
 R = TypeVar("R")
+
+log: logging.Logger = logging.getLogger("treadle.outbox")
+
+CLOSING = 2.0
+"""Seconds that a database may take to end its connections: one that is frozen would never."""
 
 _DRIVERS = ("psycopg", "psycopg2", "asyncpg")
 """What reads and writes PostgreSQL, in the order in which they are taken for a URL that names none."""
@@ -64,7 +70,7 @@ class Database:
         """Close what was opened here; it opens again when it is used."""
         if isinstance(self._engine, AsyncEngine):
             if self._is_ours:
-                await self._engine.dispose()
+                await _disposed(self._engine)
             return
         if self._is_ours:
             await self._aside(self._engine.dispose)
@@ -79,6 +85,14 @@ class Database:
         """Call a function in the thread; what has begun there is waited for, also by whoever is cancelled."""
         self._thread = self._thread or ThreadPoolExecutor(1, "treadle-outbox")
         return await seen_through(asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *arguments)))
+
+
+async def _disposed(engine: AsyncEngine) -> None:
+    try:
+        async with asyncio.timeout(CLOSING):
+            await engine.dispose()
+    except TimeoutError:
+        log.warning("the outbox's database does not answer; the connections to it are left to it")
 
 
 def _engine(given: URL | str) -> Engine | AsyncEngine:

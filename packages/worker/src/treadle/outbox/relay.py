@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import URL, Engine, Table
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -21,6 +21,8 @@ from treadle.outbox.rows import BEFORE_ALL, Row, check_table, note_outcomes, tak
 from treadle.outbox.table import TABLE
 from treadle.transport.retries import QuietLog, delays
 from treadle.wire.amounts import amount
+
+R = TypeVar("R")
 
 log: logging.Logger = logging.getLogger("treadle.outbox")
 
@@ -55,6 +57,9 @@ PATIENCE = 5.0
 
 GRACE = 5.0
 """Seconds that a relay which is stopped waits for what is being handed over."""
+
+NOTING = 2.0
+"""Seconds more that it waits for its database, to take note of what was handed over."""
 
 _AWAY = (SQLAlchemyError, OSError, TreadleError)
 """What a database or a server raises that is away, or not as it should be: both are waited for."""
@@ -130,7 +135,7 @@ class Relay:
             while not self._stopping.is_set():
                 pause = self._interval
                 try:
-                    swept = await self._sweep(client)
+                    swept = await self._in_time(self._sweep(client), GRACE + NOTING)
                 except _AWAY as error:
                     self._waits.say(_said(error), "trying again")
                     pause = next(pauses)
@@ -139,7 +144,9 @@ class Relay:
                     log.exception("%r has failed; trying again", self)
                     pause = next(pauses)
                 else:
-                    if swept.left:
+                    if swept is None:
+                        log.warning("%r has ended in the midst of rows; what it left there is handed over again", self)
+                    elif swept.left:
                         self._waits.say(f"some rows must wait ({swept.why})", "trying again")
                         pause = max(pause, next(pauses))
                     else:
@@ -208,17 +215,21 @@ class Relay:
         """Hand rows over; when the relay is stopped meanwhile and that takes long, leave them as they are."""
         if not rows:
             return HandingOutcome()
-        handing = asyncio.create_task(hand_over(client, rows))
+        return await self._in_time(hand_over(client, rows), GRACE) or HandingOutcome()
+
+    async def _in_time(self, work: Coroutine[Any, Any, R], seconds: float) -> R | None:
+        """Do the work; when the relay is stopped meanwhile, and these seconds pass, cancel it and return None."""
+        working = asyncio.create_task(work)
         stopping = asyncio.create_task(self._stopping.wait())
         try:
-            await asyncio.wait({handing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not handing.done():
-                await asyncio.wait({handing}, timeout=GRACE)
-            return handing.result() if handing.done() else HandingOutcome()
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                await asyncio.wait({working}, timeout=seconds)
+            return working.result() if working.done() else None
         finally:
-            for task in (handing, stopping):
+            for task in (working, stopping):
                 task.cancel()
-            await asyncio.wait({handing, stopping})
+            await asyncio.wait({working, stopping})
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
