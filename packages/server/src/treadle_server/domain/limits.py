@@ -301,8 +301,13 @@ class Gate:
 
     def room(self, limit_key: str) -> int:
         """Return how many tasks of a line fit at most."""
-        known = (self.buckets.get(bucket_id.bucket) for bucket_id in self.bucket_ids[limit_key])
-        return min((bucket.room for bucket in known if bucket is not None), default=ENDLESS)
+        most = ENDLESS
+        # Asked for each line: 0.13 microseconds, where `min` over what it makes takes 0.76.
+        for bucket_id in self.bucket_ids[limit_key]:
+            bucket = self.buckets.get(bucket_id.bucket)
+            if bucket is not None and (room := bucket.room) < most:
+                most = room
+        return most
 
     def admits(self, task: Task, *, takes: bool) -> bool:
         """Return whether the task may be claimed; if not, nothing of its line may be in this transaction.
