@@ -3,7 +3,8 @@
 import pytest
 
 from treadle.wire.status import Reason
-from treadle_server.domain.failures import key_of, kind_of, place_of, read, written
+from treadle_server.domain.failures import kind_of, place_of, read, written
+from treadle_server.domain.hashes import hashed
 
 TRACE = """Traceback (most recent call last):
   File "/srv/app/billing/charge.py", line {line}, in charge
@@ -46,7 +47,7 @@ def test_where_there_is_no_frame_of_ones_own_the_library_s_or_the_job_stands() -
 
 
 def test_a_key_is_read_as_it_was_written() -> None:
-    keys = {key_of("ValueError", f"p{n}") for n in range(200)}
+    keys = {hashed("ValueError", f"p{n}") for n in range(200)}
 
     assert len(keys) == 200
     assert {read(written(key)) for key in keys} == keys
