@@ -31,6 +31,7 @@ from treadle_server.operations import values
 from treadle_server.operations.context import OperationContext, task_id_of, worker_id_of
 from treadle_server.operations.parsing import LARGE, NotJson, parse
 from treadle_server.operations.values import run_number
+from treadle_server.store.reader_shares import asking
 
 log = logging.getLogger(__name__)
 
@@ -124,9 +125,9 @@ async def _serve(endpoint: Endpoint, request: Request, ctx: OperationContext) ->
         check_room(room)
     check_user(endpoint.permission, principal, room=room, job=parts.get("job_name"))
     _check_query(endpoint, request)
-    if principal.scopes is not None:
-        await _check_row(endpoint, request, ctx, principal)
-    with Body(ctx.arriving) as body:
+    with asking(principal.user), Body(ctx.arriving) as body:
+        if principal.scopes is not None:
+            await _check_row(endpoint, request, ctx, principal)
         given = await _given(endpoint, request, ctx, body)
         return await endpoint.handler(Call(request, ctx, principal, given, endpoint.per_page))
 

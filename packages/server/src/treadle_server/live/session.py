@@ -38,6 +38,7 @@ from treadle_server.operations import values
 from treadle_server.operations.encode import dumps
 from treadle_server.operations.parsing import NotJson, parse
 from treadle_server.operations.problems import problem_body
+from treadle_server.store.reader_shares import asking
 
 log = logging.getLogger(__name__)
 
@@ -232,7 +233,8 @@ async def _read(session: Session, first: list[Any], ops: dict[str, Op], group: a
                 await places.acquire()
                 if next(begun) % MOST_IN_TURN == 0:
                     await asyncio.sleep(0)
-                task = group.create_task(_answer(session, request, ops), name=request.op)
+                with asking(session.principal.user):
+                    task = group.create_task(_answer(session, request, ops), name=request.op)
                 task.add_done_callback(lambda _: places.release())
             items = await read_frame(await _receive(session.socket))
     except BadFrame as error:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from treadle_server.clock import Clock, SystemClock
 from treadle_server.store.base import Dialect, LostUpdate, Tx
 from treadle_server.store.connections import (
+    READERS,
     postgres_readers,
     postgres_writer,
     sqlite_reader,
@@ -21,6 +22,7 @@ from treadle_server.store.failures import COLLISIONS_TOLD, FAILURES_EXPLAINED
 from treadle_server.store.migrations import OWN_DATABASE, said_of_schemas, upgrade
 from treadle_server.store.postgres.clock import DatabaseClock
 from treadle_server.store.postgres.writer import TRIES, PostgresWriter
+from treadle_server.store.reader_shares import ReaderShares
 from treadle_server.store.sqlite.writer import InlineConnection, InlineWriter, Statements
 from treadle_server.store.urls import parse_url
 
@@ -42,6 +44,7 @@ class SqlStore:
         self.dialect = cast("Dialect", self.url.get_backend_name())
         self.is_shared = self.dialect == "postgresql"
         """Whether other servers may use the same database."""
+        self._shares = ReaderShares(READERS - 1)
         self._writer: InlineWriter | PostgresWriter
         self._in_place: Engine | None = None
         if self.dialect == "sqlite":
@@ -130,10 +133,11 @@ class SqlStore:
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """Lend a connection that only reads, and sees what is committed.
 
-        Raises `StoreUnavailable` when the database does not answer.
+        Raises `StoreUnavailable` when the database does not answer, and `TooManyRequests` when the user who asks
+        (`reader_shares.asking`) has too many reads waiting.
         """
         with FAILURES_EXPLAINED:
-            async with self._reader.connect() as connection:
+            async with self._shares.place(), self._reader.connect() as connection:
                 yield connection
 
     @asynccontextmanager
