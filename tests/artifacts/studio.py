@@ -25,6 +25,11 @@ class Studio:
         self.objects = served.app.state.ctx.artifacts.objects
         self.sweeper = ArtifactSweeper(served.engine, self.objects)
 
+    async def sweep(self) -> None:
+        """Sweep, and look through all of the store when that is due."""
+        while not await self.sweeper.turn():
+            pass
+
     async def started(self, **options: Any) -> str:
         """Return a task whose run 0 has started."""
         await self.room.submit(**options)

@@ -1,7 +1,8 @@
 """What expires, what is abandoned, and what a crash leaves: all of it goes, and nothing else (C10)."""
 
 import os
-from datetime import timedelta
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -12,6 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tests.artifacts.studio import Studio, opened, problem
 from tests.conftest import FakeClock
+from treadle_server.errors import StoreUnavailable
+from treadle_server.services.artifacts import EVERY
 from treadle_server.store.read.artifacts import announced
 from treadle_server.store.tables import artifacts, tasks
 from treadle_server.store.transaction.artifacts import locations_of_tasks
@@ -34,7 +37,7 @@ async def test_c10_an_expired_artifact_is_gone_at_once_and_swept_with_its_object
     task = await either.started()
     await either.store(task, name="kept")
     await either.store(task, name="brief", expires_at="2026-01-01T13:00:00Z")
-    await either.sweeper.turn()
+    await either.sweep()
     assert await either.names(task) == ["brief", "kept"]
 
     either.clock.advance(3600)
@@ -43,7 +46,7 @@ async def test_c10_an_expired_artifact_is_gone_at_once_and_swept_with_its_object
     assert (gone.status_code, problem(gone)) == (404, "artifact-not-found")
     assert await either.names(task) == ["kept"]
     assert (len(either.files), await rows(either)) == (2, 2)
-    await either.sweeper.turn()
+    await either.sweep()
     assert (len(either.files), await rows(either)) == (1, 1)
     assert (await either.fetch(task, "kept")).content == b"hello"
 
@@ -52,11 +55,11 @@ async def test_c10_an_upload_that_was_never_finished_is_forgotten_after_a_day(ei
     task = await either.started(lease_seconds=1_000_000)
     upload = await either.announced(task)
     either.clock.advance(23 * 3600)
-    await either.sweeper.turn()
+    await either.sweep()
     assert await rows(either) == 1
 
     either.clock.advance(2 * 3600)
-    await either.sweeper.turn()
+    await either.sweep()
 
     assert await rows(either) == 0
     late = await either.put(upload)
@@ -77,7 +80,7 @@ async def test_c10_many_expired_ones_are_swept_in_small_steps(studio: Studio) ->
         await tx.connection.execute(sa.insert(artifacts), copies)
     studio.clock.advance(3600)
 
-    await studio.sweeper.turn()
+    await studio.sweep()
 
     assert (await rows(studio), studio.files) == (0, [])
 
@@ -94,7 +97,7 @@ async def test_c10_an_object_without_a_row_is_removed_after_an_hour_and_no_other
     for path, hours in ((known, 9), (young, 0.9), (old, 1.1), (foreign, 9)):
         aged(path, either, hours)
 
-    await either.sweeper.turn()
+    await either.sweep()
 
     assert either.files == sorted([known, young, foreign])
     assert (await either.fetch(task)).content == b"hello"
@@ -114,7 +117,7 @@ async def test_c10_what_an_upload_left_that_was_cut_off_with_its_server_is_remov
         path.write_bytes(b"half of i")
         aged(path, studio, hours)
 
-    await studio.sweeper.turn()
+    await studio.sweep()
 
     assert studio.files == sorted([known, young, foreign])
 
@@ -135,7 +138,7 @@ async def test_c10_an_object_that_cannot_be_removed_keeps_none_of_the_others(stu
         aged(path, studio, 2)
     studio.clock.advance(3600)
 
-    await studio.sweeper.turn()
+    await studio.sweep()
 
     assert (await rows(studio), studio.files) == (0, [])
     assert held.is_dir()
@@ -163,7 +166,7 @@ async def test_c10_what_a_removed_task_leaves_is_found_by_its_age(studio: Studio
         await tx.connection.execute(sa.delete(tasks))
     aged(studio.files[0], studio, 2)
 
-    await studio.sweeper.turn()
+    await studio.sweep()
 
     assert studio.files == []
 
@@ -175,7 +178,47 @@ async def test_strays_are_looked_for_once_an_hour(studio: Studio, monkeypatch: p
 
     for seconds in (0, 30, 3000, 700):
         studio.clock.advance(seconds)
+        await studio.sweep()
+
+    assert len(looks) == 2
+
+
+async def test_a_large_store_is_looked_through_a_page_a_turn_and_what_expires_meanwhile_goes(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first turn listed all of it, and until it was over the server was not ready: 9 s for 100,000 objects."""
+    pages = [["x/1"], [], ["x/2"]]
+
+    async def older_than(_: datetime) -> AsyncIterator[list[str]]:
+        for page in pages:
+            yield page
+
+    monkeypatch.setattr(studio.objects, "older_than", older_than)
+    task = await studio.started()
+
+    assert await studio.sweeper.turn() == 0
+
+    await studio.store(task, name="late", expires_at="2026-01-01T13:00:00Z")
+    studio.clock.advance(timedelta(hours=2).total_seconds())
+    assert [await studio.sweeper.turn() for _ in range(3)] == [0, 0, EVERY]
+    assert await rows(studio) == 0
+
+
+async def test_a_look_that_failed_begins_anew(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    async def older_than(_: datetime) -> AsyncIterator[list[str]]:
+        looks.append(len(looks))
+        yield []
+        if len(looks) == 1:
+            raise StoreUnavailable("the bucket is away")
+
+    monkeypatch.setattr(studio.objects, "older_than", older_than)
+    await studio.sweeper.turn()
+    with pytest.raises(StoreUnavailable):
         await studio.sweeper.turn()
+
+    await studio.sweep()
 
     assert len(looks) == 2
 

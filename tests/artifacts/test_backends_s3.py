@@ -133,7 +133,7 @@ async def test_c10_what_is_put_again_after_the_finish_changes_nothing(studio: St
     location = (await studio.fetch(task)).headers["location"]
     assert (await studio.nobody.get(location)).content == b"hello"
     studio.clock.at += timedelta(days=10_000)
-    await studio.sweeper.turn()
+    await studio.sweep()
     assert len(await objects(studio)) == 1
 
 
@@ -176,7 +176,7 @@ async def test_c10_a_finish_after_the_runs_end_is_refused_and_leaves_nothing(stu
     assert (refused.status_code, problem(refused)) == (409, "artifact-conflict")
     assert await studio.names(task) == []
     studio.clock.at += timedelta(days=10_000)
-    await studio.sweeper.turn()
+    await studio.sweep()
     assert await objects(studio) == []
 
 
@@ -233,7 +233,7 @@ async def test_c10_what_can_not_be_removed_afterwards_is_left_to_the_sweeper_and
     assert (stored.status_code, refused.status_code) == (201, 422)
     assert len(await studio.names(task)) == 1
     studio.clock.at += timedelta(days=10_000)
-    await studio.sweeper.turn()
+    await studio.sweep()
     assert len([key for key in await objects(studio) if "/staging/" not in key]) == 1
 
 

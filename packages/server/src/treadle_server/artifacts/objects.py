@@ -217,15 +217,14 @@ class Objects:
         return removed
 
     async def older_than(self, instant: datetime) -> AsyncIterator[list[str]]:
-        """Yield the locations of this database's objects that were written before then, some at a time.
+        """Yield the locations of this database's objects that were written before then, those of a page at a time.
 
         None where the server's key may not list the bucket: to put, give and remove objects it need not. Raises
         `StoreUnavailable`.
         """
         try:
             async for found in self._each(self._store.list(self.site, chunk_size=500)):
-                if old := [meta["path"] for meta in found if meta["last_modified"] < instant]:
-                    yield old
+                yield [meta["path"] for meta in found if meta["last_modified"] < instant]
         except StoreUnavailable as error:
             if _DENIED not in str(error.__cause__):
                 raise
