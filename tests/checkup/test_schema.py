@@ -24,9 +24,11 @@ def note(revision: str) -> str:
         (["INSERT INTO alembic_version VALUES ('0001')"], "fail", f"0001 and {HEAD} are noted"),
         (["DROP TABLE past_outcomes"], "fail", "lacks past_outcomes"),
         (["DROP INDEX ix_tasks_due"], "fail", "lacks ix_tasks_due"),
+        (["DROP INDEX ix_tasks_run_limit"], "fail", "lacks ix_tasks_run_limit"),
+        (["DROP VIEW treadle_runs"], "fail", "lacks treadle_runs"),
         (["DROP VIEW treadle_tasks", "ALTER TABLE task_specs DROP COLUMN trace"], "fail", "lacks task_specs.trace"),
     ],
-    ids=["behind", "ahead", "none", "two", "table", "index", "column"],
+    ids=["behind", "ahead", "none", "two", "table", "index", "index_of_a_migration", "view", "column"],
 )
 def test_what_is_not_this_versions_is_found_f8(
     spoiling: list[str], grade: str, words: str, examined: Examine, spoilt_url: str
@@ -64,6 +66,25 @@ def test_an_empty_database_is_well(empty_database_url: str, examined: Examine, m
 
     assert "the first server makes its tables" in found["migrations"][0].detail
     assert [one.grade for one in found["counts"]] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("spoiling", "name"),
+    [
+        ("ALTER TABLE task_steps DROP CONSTRAINT pk_task_steps", "pk_task_steps"),
+        ("ALTER TABLE tokens DROP CONSTRAINT uq_tokens_digest", "uq_tokens_digest"),
+        ("DROP SEQUENCE treadle_task_seq", "treadle_task_seq"),
+    ],
+)
+@pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
+def test_a_key_or_a_sequence_that_a_restore_did_not_come_to_is_found(
+    examined: Examine, spoilt_url: str, spoiling: str, name: str
+) -> None:
+    execute(spoilt_url, spoiling)
+
+    [finding] = examined()["migrations"]
+
+    assert (finding.grade, f"lacks {name}" in finding.detail) == ("fail", True)
 
 
 @pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)

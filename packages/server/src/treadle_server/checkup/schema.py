@@ -1,6 +1,6 @@
 """Whether the database's tables are those of this version: a migration that is missing, unknown, or half done."""
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, PrimaryKeyConstraint, UniqueConstraint, inspect, text
 
 from treadle.wire.findings import Finding
 from treadle_server.store.migrations import HALF_DONE, HEAD, LOCK, REVISIONS, refusal, revisions
@@ -43,26 +43,32 @@ def _is_migrating(connection: Connection) -> bool:
     return bool(connection.execute(held, {"key": LOCK}).scalar_one())
 
 
+_BEYOND_TABLES = frozenset({"treadle_tasks", "treadle_runs", "ix_tasks_start_limit", "ix_tasks_run_limit"})
+"""The views and indexes that migrations make and no table's description has."""
+
+
 def _missing(connection: Connection, there: set[str]) -> list[str]:
-    """Return the tables, columns and indexes that this version has and the database lacks."""
+    """Return the tables, columns, indexes, views and sequences that this version has and the database lacks."""
     lacking = sorted(set(metadata.tables) - there)
     columns = inspect(connection).get_multi_columns()
     known = {key[1]: {str(column["name"]) for column in of_one} for key, of_one in columns.items()}
-    for name in sorted(set(metadata.tables) & there):
-        table = metadata.tables[name]
-        lacking += [f"{name}.{column.name}" for column in table.columns if column.name not in known.get(name, set())]
+    tables = [metadata.tables[name] for name in sorted(set(metadata.tables) & there)]
+    for table in tables:
+        lacking += [f"{table.name}.{one.name}" for one in table.columns if one.name not in known.get(table.name, set())]
+    wanted = {str(index.name) for table in tables for index in table.indexes} | _BEYOND_TABLES
     if connection.dialect.name == "postgresql":
-        listed = text("SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()")
+        # A restore that is interrupted leaves tables without keys: they come last. SQLite's are part of the table.
+        keys = (
+            one
+            for table in tables
+            for one in table.constraints
+            if isinstance(one, PrimaryKeyConstraint | UniqueConstraint)
+        )
+        wanted |= {*(str(key.name) for key in keys), *metadata._sequences}  # noqa: SLF001 - nothing else lists them
+        listed = text("SELECT relname FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace")
     else:
-        listed = text("SELECT name FROM sqlite_master WHERE type = 'index'")
-    indexes = set(connection.execute(listed).scalars())
-    wanted = {
-        str(index.name)
-        for name in set(metadata.tables) & there
-        for index in metadata.tables[name].indexes
-        if index._ddl_if is None  # noqa: SLF001 - some are one database's alone
-    }
-    return lacking + sorted(wanted - indexes)
+        listed = text("SELECT name FROM sqlite_master")
+    return lacking + sorted(wanted - set(connection.execute(listed).scalars()))
 
 
 def _broken_indexes(connection: Connection) -> list[str]:
