@@ -125,6 +125,18 @@ def test_a_role_that_may_not_do_what_a_server_does_is_found(
     assert f"the role {weak_role} {what}" in told
 
 
+def test_a_role_that_may_change_the_tables_and_not_count_by_the_sequences_is_found(
+    examined: Examine, spoilt_url: str, weak_role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute(spoilt_url, f'GRANT ALL ON ALL TABLES IN SCHEMA public TO "{weak_role}"')
+    monkeypatch.setenv("TREADLE_DATABASE_URL", with_option(spoilt_url, f"role={weak_role}"))
+
+    [told] = [one.detail for one in examined()["database"] if "the role" in one.detail and one.grade == "fail"]
+    execute(spoilt_url, f'REVOKE ALL ON ALL TABLES IN SCHEMA public FROM "{weak_role}"')
+
+    assert f"the role {weak_role} may not count by the sequence count_deltas_id" in told
+
+
 def test_sessions_that_take_no_writes_are_found(
     examined: Examine, spoilt_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

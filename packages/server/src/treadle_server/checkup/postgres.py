@@ -46,7 +46,7 @@ def look(connection: Connection) -> list[Finding]:
                              "set it off, for the server, the database, the role and in the URL"))  # fmt: skip
     role, closed = connection.execute(_RIGHTS).one()
     if closed is not None:
-        found.append(Finding("database", "fail", f"the role {role} {closed}: no server can start",
+        found.append(Finding("database", "fail", f"the role {role} {closed}: no server can work",
                              "make it the owner of the database or its schema, and of Treadle's tables"))  # fmt: skip
     if (said := said_of_schemas(connection)) is not None:
         found.append(Finding("database", "fail", said, OWN_DATABASE))
@@ -66,14 +66,20 @@ _CONNECTIONS = text(
 _RIGHTS = text("""
 SELECT current_user, CASE
        WHEN to_regclass('alembic_version') IS NOT NULL
-       THEN (SELECT 'may not change the table ' || min(relname) FROM pg_class
-              WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relname = ANY (:tables)
-                AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
-                         AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')))
+       THEN (SELECT coalesce('may not change the table ' || min(relname) FILTER (WHERE relkind <> 'S'),
+                             'may not count by the sequence ' || min(relname))
+               FROM pg_class
+              WHERE relnamespace = quote_ident(current_schema())::regnamespace
+                AND CASE relkind
+                    WHEN 'S' THEN relname = ANY (:sequences) AND NOT has_sequence_privilege(oid, 'USAGE')
+                    ELSE relname = ANY (:tables)
+                         AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
+                                  AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))
+                    END)
        WHEN NOT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
        THEN 'may make no tables in ' || coalesce('the schema ' || current_schema(), 'any schema of its search_path')
        END
-""").bindparams(tables=sorted(metadata.tables))
+""").bindparams(tables=sorted(metadata.tables), sequences=sorted(metadata._sequences))  # noqa: SLF001 - as in `schema.py`
 """The role, and what it may not do that every server does; NULL: it may."""
 
 
