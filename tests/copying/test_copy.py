@@ -228,6 +228,17 @@ async def test_a_file_in_which_another_program_has_a_table_is_left_as_it_is(
     assert is_treadle_s_too or beside(path) == []
 
 
+async def test_a_link_to_a_disk_that_is_not_mounted_is_left_as_it_is(make: Make, tmp_path: Path) -> None:
+    source, link = await migrated(make("sqlite")), tmp_path / "link.db"
+    link.symlink_to(tmp_path / "disk" / "treadle.db")
+
+    with pytest.raises(ValidationFailed, match="can't be found: look whether its disk is mounted"):
+        await copy_database(source, f"sqlite:///{link}", nothing)
+
+    assert link.is_symlink()
+    assert beside(link) == []
+
+
 @pytest.mark.parametrize("kind", ONE)
 async def test_f8_a_source_of_another_revision_is_told_what_to_do(make: Make, kind: str) -> None:
     here, there = await migrated(make(kind)), make("sqlite")

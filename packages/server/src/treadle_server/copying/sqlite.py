@@ -94,7 +94,7 @@ async def sqlite_source(url: URL) -> AsyncIterator[SqliteSource]:
 async def sqlite_destination(url: URL) -> AsyncIterator[SqliteDestination]:
     """Make a file, which is there at the end of the block, whole, or not at all when that raises or is killed.
 
-    Raises `ValidationFailed` when there is one that is in use, or has rows.
+    Raises `ValidationFailed` when there is one that is in use, or has rows, and for a link that leads to nothing.
     """
     path = file_of(url)
     making = path.with_name(path.name + UNFINISHED)
@@ -119,9 +119,14 @@ async def sqlite_destination(url: URL) -> AsyncIterator[SqliteDestination]:
 
 
 def _check_own(url: URL) -> None:
-    """Raise `ValidationFailed` when another program has a table in the file, all of which is replaced."""
+    """Raise `ValidationFailed` when the file, which is replaced, is a link to nothing or has another's table."""
     path = file_of(url)
     if not path.exists():
+        if path.is_symlink():
+            raise ValidationFailed(
+                f"{path} is a link to {path.readlink()}, which can't be found: look whether its disk is mounted, or"
+                " remove the link"
+            )
         return
     with _connected(sqlite_reader(url).connect()) as connection:
         others = set(inspect(connection).get_table_names()) - {*metadata.tables, "alembic_version"}
