@@ -89,6 +89,19 @@ async def test_z12_a_broker_that_hangs_counts_as_one_that_refuses(
     assert await dispatcher.start(broker.claims[0]) == 409
 
 
+@pytest.mark.parametrize("moment", ["startup", "shutdown"])
+async def test_a_server_starts_and_ends_beside_a_broker_that_hangs(
+    serving: Serving, broker: PaperBroker, moment: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("treadle_server.internal.bridge.DISPATCH_SECONDS", 0.05)
+    monkeypatch.setattr(broker, moment, asyncio.Event().wait)
+
+    async with asyncio.timeout(20), serving() as dispatcher:
+        task = await dispatcher.submit()
+
+    assert task["status"] == "claimed"
+
+
 async def test_z12_an_executor_may_report_before_the_submit_returns(dispatcher: Site, broker: PaperBroker):
     async def execute(claim: Claim) -> None:
         assert await dispatcher.start(claim) == 200

@@ -43,7 +43,7 @@ from treadle_server.store.read import workers as read_workers
 log = logging.getLogger(__name__)
 
 DISPATCH_SECONDS = 10.0
-"""How long a broker may take to take a task."""
+"""How long a broker may take to be reached, to take a task, and to be left."""
 
 
 class Bridge(Service):
@@ -114,7 +114,8 @@ class Bridge(Service):
     async def _open(self) -> None:
         """Connect to the broker. One beyond this process may be away: the other jobs are served all the same."""
         try:
-            await self._executors.open(self._app)
+            async with self._limited():
+                await self._executors.open(self._app)
         except Exception as error:
             if self._executors.is_local:
                 raise
@@ -124,10 +125,15 @@ class Bridge(Service):
 
     async def _close(self) -> None:
         try:
-            await self._executors.close()
+            async with self._limited():
+                await self._executors.close()
         except Exception:
             # What they leave is taken over all the same.
             log.exception("the executors did not end well")
+
+    def _limited(self) -> asyncio.Timeout:
+        """Return how long is waited for the executors: for a broker a while, for those in this process until done."""
+        return asyncio.timeout(None if self._executors.is_local else DISPATCH_SECONDS)
 
     async def _register(self) -> None:
         """Register the worker that stands for the executors, and their jobs."""
@@ -173,10 +179,9 @@ class Bridge(Service):
             del self._dispatches[task_id]
 
     async def _dispatch(self, task: Task) -> None:
-        limit = None if self._executors.is_local else DISPATCH_SECONDS
         try:
             claim = await self._claim(task)
-            async with asyncio.timeout(limit):
+            async with self._limited():
                 await self._executors.dispatch(claim)
         except Exception as error:  # noqa: BLE001 - whatever a broker raises
             with bound(task=task.id, run=task.run_id):
@@ -232,7 +237,8 @@ class Bridge(Service):
     async def turn(self) -> float:
         """Beat for the executors, fail what they could not be given. Raises what the broker does when it is away."""
         if not self._is_open:
-            await self._executors.open(self._app)
+            async with self._limited():
+                await self._executors.open(self._app)
             self._is_open = True
         untold, self._untold = self._untold, []
         for failure in untold:
