@@ -49,7 +49,7 @@ def test_a_server_that_may_open_too_few_files_says_so_in_a_sentence(files: int, 
     done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, timeout=60, check=False)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"Error: this process may open {files} files, and a server needs 64 at least: ")
+    assert done.stderr.startswith(f"Error: this process may open {files} files, but a server needs at least 64: ")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "data").exists()
 
@@ -61,5 +61,5 @@ def test_a_server_that_can_not_start_says_why_and_nothing_else(tmp_path: Path) -
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("Error: another server uses ")
+    assert done.stderr.startswith("Error: another server is using ")
     assert done.stderr.count("\n") == 1

@@ -139,7 +139,7 @@ def test_a_file_of_another_program_is_refused_and_nothing_of_it_changed_n4(tmp_p
     beside.touch(0o644)
     before = file.read_bytes()
 
-    with pytest.raises(ValidationFailed, match=r"none of SQLite's files, and was not|no revision of Treadle's"):
+    with pytest.raises(ValidationFailed, match=r"not an SQLite file, and was not|no revision of Treadle"):
         create_app(Settings(data_dir=tmp_path / "data", database_url=f"sqlite:///{file}"))
 
     assert file.read_bytes() == before
@@ -157,8 +157,10 @@ def test_what_is_no_file_is_refused_and_stays_open_to_whom_it_was_n4(tmp_path: P
     for command in (["--database-url", f"sqlite:///{place}"], ["--database-url", f"sqlite:///{tmp_path}/./place"]):
         told = CliRunner().invoke(migrate, [*command, "--data-dir", str(tmp_path / "data")])
         assert told.exit_code == 2
-        assert f"is {'a directory' if what == 'directory' else 'no regular file'}, and SQLite's database" in told.output
-    with pytest.raises(ValidationFailed, match="has to stand in a file: name one"):
+        assert (
+            f"is {'a directory' if what == 'directory' else 'no regular file'}, and an SQLite database" in told.output
+        )
+    with pytest.raises(ValidationFailed, match="has to be a file: name a file"):
         create_app(Settings(data_dir=tmp_path / "data", database_url=f"sqlite:///{place}"))
 
     assert oct(stat.S_IMODE(place.stat().st_mode)) == "0o777"
@@ -186,7 +188,7 @@ def test_a_link_to_a_database_that_is_not_there_is_told_and_no_empty_one_is_made
     (tmp_path / "disk").mkdir()
     (tmp_path / "treadle.db").symlink_to(target)
 
-    with pytest.raises(ValidationFailed, match=rf"is a link to {target}, which can't be found: look whether its disk"):
+    with pytest.raises(ValidationFailed, match=rf"is a link to {target}, which can't be found: check that its disk"):
         create_app(Settings(data_dir=tmp_path))
 
     assert list((tmp_path / "disk").iterdir()) == []
@@ -205,7 +207,7 @@ def test_what_may_not_be_written_is_refused_before_it_is_opened_so_that_nothing_
     closed, real = {file}, os.access
     monkeypatch.setattr(os, "access", lambda path, mode: real(path, mode) and path not in closed)
 
-    with pytest.raises(ValidationFailed, match=r"the database .*treadle\.db may not be written: make it writable, or"):
+    with pytest.raises(ValidationFailed, match=r"the database .*treadle\.db can't be written: make it writable, or"):
         create_app(settings)
 
     assert [path.name for path in tmp_path.glob("treadle.db*")] == ["treadle.db"]
@@ -213,7 +215,7 @@ def test_what_may_not_be_written_is_refused_before_it_is_opened_so_that_nothing_
     beside = tmp_path / "treadle.db-shm"
     beside.touch()
     closed.add(beside)
-    with pytest.raises(ValidationFailed, match=r"the database .*treadle\.db-shm may not be written"):
+    with pytest.raises(ValidationFailed, match=r"the database .*treadle\.db-shm can't be written"):
         create_app(settings)
     closed.clear()
     create_app(settings)
@@ -242,7 +244,7 @@ def test_what_belongs_to_another_user_is_refused_with_a_sentence_n4(
 
     monkeypatch.setattr(private.Path, "stat", stat_of)
 
-    with pytest.raises(ValidationFailed, match=r"belongs to the user with the number 4242.*TREADLE_DATA"):
+    with pytest.raises(ValidationFailed, match=r"belongs to the user with the ID 4242.*TREADLE_DATA"):
         create_app(Settings(data_dir=tmp_path, database_url=f"sqlite:///{database}"))
 
 

@@ -53,17 +53,17 @@ def refused(directory: Path, *words: str, **environment: str) -> str:
 @pytest.mark.parametrize(
     ("url", "word"),
     [
-        ("nonsense", "'nonsense' can't be read: write sqlite:///path or postgresql://"),
-        ("postgresql://me@host%00/x", "'postgresql://me@host%00/x' can't be read"),
-        ("postgresql://me:secret@host:port/x", "'postgresql://me:***@host:port/x' can't be read"),
-        ("postgresql://me:s@cret@host:port/x", "'postgresql://me:***@host:port/x' can't be read"),
-        ("postgresql://me:s@cret@host/x", "'postgresql://me:***@host/x' can't be read"),
-        ("postgresql:/me:cret@host/x", "'postgresql:/me:***@host/x' can't be read"),
-        ("postgresql//me:cret@host/x", "'postgresql//me:***@host/x' can't be read"),
-        ("me:cret@host/x", "'me:***@host/x' can't be read"),
-        ("postgresql://host:port/x?password=cret", "'postgresql://host:port/x?password=***' can't be read"),
-        ("postgresql://me:cret@one:1,two:port/x", "'postgresql://me:***@one:1,two:port/x' can't be read"),
-        ("postgresql://me:cret@one,/x", "'postgresql://me:***@one,/x' can't be read"),
+        ("nonsense", "invalid database URL 'nonsense': write sqlite:///path or postgresql://"),
+        ("postgresql://me@host%00/x", "invalid database URL 'postgresql://me@host%00/x'"),
+        ("postgresql://me:secret@host:port/x", "invalid database URL 'postgresql://me:***@host:port/x'"),
+        ("postgresql://me:s@cret@host:port/x", "invalid database URL 'postgresql://me:***@host:port/x'"),
+        ("postgresql://me:s@cret@host/x", "invalid database URL 'postgresql://me:***@host/x'"),
+        ("postgresql:/me:cret@host/x", "invalid database URL 'postgresql:/me:***@host/x'"),
+        ("postgresql//me:cret@host/x", "invalid database URL 'postgresql//me:***@host/x'"),
+        ("me:cret@host/x", "invalid database URL 'me:***@host/x'"),
+        ("postgresql://host:port/x?password=cret", "invalid database URL 'postgresql://host:port/x?password=***'"),
+        ("postgresql://me:cret@one:1,two:port/x", "invalid database URL 'postgresql://me:***@one:1,two:port/x'"),
+        ("postgresql://me:cret@one,/x", "invalid database URL 'postgresql://me:***@one,/x'"),
         ("sqlite://me:cret@host/x.db", "'sqlite://me:***@host/x.db' names no file"),
         ("mysql://localhost/x", "use sqlite or postgresql"),
         ("sqlite:////dev/null/x.db", "/dev/null can't be used"),
@@ -71,11 +71,11 @@ def refused(directory: Path, *words: str, **environment: str) -> str:
         ("sqlite:///:memory:", "'sqlite:///:memory:' names no file"),
         (
             "sqlite:///file:x.db?uri=true",
-            "names no file, in which SQLite's database has to stand: write sqlite:///path",
+            "names no file, and an SQLite database has to be one: write sqlite:///path",
         ),
         ("sqlite://x.db", "'sqlite://x.db' names no file"),
-        ("sqlite:////nowhere/what?/x.db", "behind a ?, and where one stands in the path it is written %3F"),
-        ("sqlite:////nowhere/x.db?mode=ro", "nothing counts behind a ?"),
+        ("sqlite:////nowhere/what?/x.db", "take no parameters; a ? in the path is written %3F"),
+        ("sqlite:////nowhere/x.db?mode=ro", "SQLite URLs take no parameters"),
     ],
 )
 def test_a_database_that_is_none(tmp_path: Path, command: str, url: str, word: str) -> None:
@@ -106,7 +106,7 @@ def test_what_can_not_be_meant_ends_a_command_with_2_and_what_is_not_there_with_
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("hello " * 1000)
 
-    assert "none of SQLite's" in refused(tmp_path, "migrate", "--database-url", f"sqlite:///{tmp_path}/x.db")
+    assert "not an SQLite file" in refused(tmp_path, "migrate", "--database-url", f"sqlite:///{tmp_path}/x.db")
 
 
 @pytest.mark.postgres
@@ -128,7 +128,7 @@ def test_a_direct_address_that_leads_to_another_database(
         TREADLE_DATABASE_DIRECT_URL=postgres_url,
     )
 
-    assert "TREADLE_DATABASE_DIRECT_URL leads to another database than TREADLE_DATABASE_URL" in told
+    assert "TREADLE_DATABASE_DIRECT_URL and TREADLE_DATABASE_URL name different databases" in told
 
 
 @pytest.mark.parametrize("of_pool", ["sqlite:///x.db", "postgresql://h/x"])
@@ -137,7 +137,7 @@ def test_a_direct_address_of_what_has_no_pools(tmp_path: Path, of_pool: str) -> 
         tmp_path, "server", TREADLE_DATABASE_URL=of_pool, TREADLE_DATABASE_DIRECT_URL="sqlite+aiosqlite:///y.db"
     )
 
-    assert "lead to one PostgreSQL, and one of them is SQLite's" in told
+    assert "must lead to one PostgreSQL, and one is SQLite's" in told
 
 
 def test_postgresql_without_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_a_data_directory_that_can_not_be_made(tmp_path: Path, place: str) -> No
 def test_a_data_directory_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
 
-    assert "it may not be written" in refused(tmp_path, "server", "--port", "0")
+    assert "no permission to write" in refused(tmp_path, "server", "--port", "0")
 
 
 def test_a_token_that_can_not_be_written(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_token_that_can_not_be_written(tmp_path: Path) -> None:
 def test_artifacts_that_have_no_place(tmp_path: Path) -> None:
     told = refused(tmp_path, "server", "--port", "0", TREADLE_ARTIFACTS="file:///dev/null/x")
 
-    assert "artifacts /dev/null/x can't be used (/dev/null is no directory)" in told
+    assert "artifacts /dev/null/x can't be used (/dev/null is not a directory)" in told
     assert "TREADLE_ARTIFACTS" in told
 
 
@@ -221,7 +221,7 @@ def test_artifacts_that_have_no_place(tmp_path: Path) -> None:
 def test_a_public_url_below_which_nothing_can_stand(tmp_path: Path, url: str) -> None:
     told = refused(tmp_path, "server", "--port", "0", TREADLE_PUBLIC_URL=url)
 
-    assert f"'{url}' is no address; write http://host:port" in told
+    assert f"invalid URL '{url}': write http://host:port" in told
 
 
 @pytest.mark.parametrize("url", ["file://artifacts", "file://data/artifacts"])
@@ -229,19 +229,21 @@ def test_artifacts_at_a_path_that_is_none(tmp_path: Path, url: str) -> None:
     """The first was the current directory, the second `/artifacts`."""
     told = refused(tmp_path, "server", "--port", "0", TREADLE_ARTIFACTS=url)
 
-    assert f"'{url}' has no path from the root on; write file:///path" in told
+    assert f"'{url}' has no absolute path: write file:///path" in told
 
 
 @pytest.mark.parametrize("name", ["data_dir", "tls_cert"])
 @pytest.mark.parametrize("path", ["a\0b", "\ud800", 1])
 def test_a_path_that_no_file_can_have(name: str, path: object) -> None:
     """In code, for no variable can hold one: it was an error of the system's call, of no setting."""
-    with pytest.raises(ValidationError, match=rf"{name}\n.*(nothing is called so|is no path: write it as a text)"):
+    with pytest.raises(
+        ValidationError, match=rf"{name}\n.*(which no file name can|is not a path: write it as a string)"
+    ):
         Settings(**{name: path})
 
 
 def test_a_path_of_a_worker_that_no_file_can_have() -> None:
-    with pytest.raises(InvalidSetting, match=r"TREADLE_DATA_DIR: .* has a NUL in it"):
+    with pytest.raises(InvalidSetting, match=r"TREADLE_DATA_DIR: .* contains a NUL character"):
         WorkerSettings(data_dir="a\0b")  # type: ignore[arg-type]
 
 
@@ -309,15 +311,15 @@ def test_a_port_that_is_the_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("TREADLE_LEASE_SECONDS", "inf", "TREADLE_LEASE_SECONDS"),
         ("TREADLE_LEASE_SECONDS", "nan", "TREADLE_LEASE_SECONDS"),
         ("TREADLE_LEASE_SECONDS", "1e12", "TREADLE_LEASE_SECONDS: write at most 315360000"),
-        ("TREADLE_ARTIFACTS", "ftp://x", "TREADLE_ARTIFACTS: 'ftp://x' names no store"),
-        ("TREADLE_ARTIFACTS", "file:///a%00b", "'file:///a\\x00b' has a NUL in it, and nothing is called so"),
+        ("TREADLE_ARTIFACTS", "ftp://x", "TREADLE_ARTIFACTS: unknown artifact store 'ftp://x'"),
+        ("TREADLE_ARTIFACTS", "file:///a%00b", "'file:///a\\x00b' contains a NUL character, which no file name can"),
         ("TREADLE_AUTH", "nobody", "TREADLE_AUTH"),
-        ("TREADLE_ALLOWED_CATEGORIES", "tasks,a:b", "TREADLE_ALLOWED_CATEGORIES: 'a:b' is no category"),
-        ("TREADLE_ALLOWED_CATEGORIES", "a/b", "'a/b' is no category"),
-        ("TREADLE_ALLOWED_ORIGINS", "queue.example", "TREADLE_ALLOWED_ORIGINS: 'queue.example' is no origin of pages"),
-        ("TREADLE_ALLOWED_ORIGINS", "https://a.example, *", "'*' is no origin of pages: write https://host"),
-        ("TREADLE_ALLOWED_ORIGINS", "https://a.example/page", "'https://a.example/page' is no origin"),
-        ("TREADLE_DATABASE_DIRECT_URL", "postgresql://h/x", "database_direct_url is given without database_url: name"),
+        ("TREADLE_ALLOWED_CATEGORIES", "tasks,a:b", "TREADLE_ALLOWED_CATEGORIES: invalid category 'a:b'"),
+        ("TREADLE_ALLOWED_CATEGORIES", "a/b", "invalid category 'a/b'"),
+        ("TREADLE_ALLOWED_ORIGINS", "queue.example", "TREADLE_ALLOWED_ORIGINS: invalid origin 'queue.example'"),
+        ("TREADLE_ALLOWED_ORIGINS", "https://a.example, *", "invalid origin '*': write https://host"),
+        ("TREADLE_ALLOWED_ORIGINS", "https://a.example/page", "invalid origin 'https://a.example/page'"),
+        ("TREADLE_DATABASE_DIRECT_URL", "postgresql://h/x", "database_direct_url is set without database_url: set"),
     ],
 )
 def test_a_value_of_the_server_that_can_not_be(tmp_path: Path, variable: str, value: str, word: str) -> None:
@@ -410,7 +412,7 @@ def test_a_user_without_a_home_needs_none_as_a_client_and_is_told_as_a_server(
     assert WorkerSettings().read_local_token() is None
     for given in ({}, {"TREADLE_DATA_DIR": "~/tasks"}):
         told = CliRunner().invoke(treadle, ["server", "--port", "0"], env=given)
-        assert (told.exit_code, "this user has no home: set TREADLE_DATA_DIR" in told.output) == (2, True)
+        assert (told.exit_code, "this user has no home directory: set TREADLE_DATA_DIR" in told.output) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -434,4 +436,4 @@ def test_a_value_of_the_sdk_that_can_not_be(tmp_path: Path, command: str, variab
 
 @pytest.mark.parametrize("name", ["..x", ".", "a b", "1", "examples..hello"])
 def test_a_worker_of_what_is_no_module(tmp_path: Path, name: str) -> None:
-    assert "is no module's name" in refused(tmp_path, "worker", name)
+    assert "is not a module name" in refused(tmp_path, "worker", name)

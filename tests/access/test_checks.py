@@ -49,7 +49,7 @@ def test_who_lacks_a_scope_is_told_of_what_it_was_asked_with(run, said: str) -> 
 
 
 def test_a_schema_of_nobody_that_is_known_is_replaced_by_superusers_and_controllers_alone() -> None:
-    with pytest.raises(Forbidden, match="nobody that is known"):
+    with pytest.raises(Forbidden, match="an unknown user"):
         check_schema(Principal("alice"), job_of(None))
 
     check_schema(Principal("alice"), job_of("alice"))

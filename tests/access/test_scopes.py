@@ -78,9 +78,9 @@ def test_nothing_is_satisfied_by_nothing_c8() -> None:
     ("scope", "said"),
     [
         ("", "empty"),
-        ("a**", "holds **"),
-        ("**", "holds **"),
-        ("a**b", "holds **"),
+        ("a**", "contains **"),
+        ("**", "contains **"),
+        ("a**b", "contains **"),
         ("a b", "space"),
         ("a\tb", "control"),
         ("a\x00", "control"),
@@ -99,17 +99,17 @@ def test_what_is_no_scope_is_refused_with_its_place_c8_g9(scope: str, said: str)
 @pytest.mark.parametrize(
     ("scope", "said"),
     [
-        ("queue:claim-wrok:*", "none of them: write queue:claim-work:<pool>"),
-        ("queue:read", "none of them: write queue:read:<room>"),
-        ("queue:cancel-task:lab", "none of them: write queue:control-task:<room>"),
+        ("queue:claim-wrok:*", "one of Treadle's scopes: write queue:claim-work:<pool>"),
+        ("queue:read", "one of Treadle's scopes: write queue:read:<room>"),
+        ("queue:cancel-task:lab", "one of Treadle's scopes: write queue:control-task:<room>"),
         ("queue:zzz", "write queue:read:<room> or queue:create-task:<room>/<job> or "),
         ("queue:read:", "allows nothing: write queue:read:<room>"),
         ("queue:read:@globl", "allows nothing ('@globl' is not a room: "),
         ("queue:create-task:lab", "allows nothing: write queue:create-task:<room>/<job>"),
         ("queue:create-task:lab/resize", "allows nothing ('resize' is not a job's full name: "),
         ("queue:worker-id:farm", "allows nothing: write queue:worker-id:<group>/<name>"),
-        ("queue:register-job:@internal", "allows nothing, for jobs of @internal are registered by superusers alone: "),
-        ("queue:metrics:lab", "allows nothing, for metrics are of all rooms: write queue:metrics"),
+        ("queue:register-job:@internal", "allows nothing, because only superusers register jobs of @internal: "),
+        ("queue:metrics:lab", "allows nothing, because metrics cover all rooms: write queue:metrics"),
     ],
 )
 def test_a_scope_of_treadles_own_that_would_allow_nothing_is_refused_where_it_is_given(scope: str, said: str) -> None:

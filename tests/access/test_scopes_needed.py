@@ -264,7 +264,7 @@ async def test_the_scope_of_everything_makes_a_superuser_c8(scoped: Scoped) -> N
 @pytest.mark.parametrize(
     ("given", "word"),
     [
-        ({"scopes": []}, "leave them out"),
+        ({"scopes": []}, "leave it out"),
         ({"scopes": ["a**"]}, "**"),
         ({"scopes": ["a b"]}, "space"),
         ({"scopes": ["queue:claim-wrok:*"]}, "write queue:claim-work:<pool>"),

@@ -61,7 +61,7 @@ async def test_an_instant_is_written_with_its_offset_and_is_no_number(lab: Room,
         ("utf-16", "it looks like UTF-16; send UTF-8"),
         ("utf-16-be", "it looks like UTF-16; send UTF-8"),
         ("utf-32-le", "it looks like UTF-32; send UTF-8"),
-        ("latin-1", "it is no UTF-8 from byte 19 on; send UTF-8"),
+        ("latin-1", "it is not valid UTF-8 from byte 19 on; send UTF-8"),
     ],
 )
 async def test_a_body_that_is_no_utf_8_is_told_what_to_send(lab: Room, encoding: str, mend: str):
@@ -172,7 +172,7 @@ async def test_a_body_that_is_compressed_is_refused_with_what_to_do(lab: Room, c
             f"/v1/rooms/lab/tasks/{lab.job}", content=content, headers={"Content-Encoding": coding}
         )
         assert (answer.status_code, problem(answer)) == (422, "validation-error")
-        assert "send the JSON as it is" in answer.json()["detail"]
+        assert "send plain JSON" in answer.json()["detail"]
     plain = await lab.client.post(
         f"/v1/rooms/lab/tasks/{lab.job}", json={"payload": {"n": 1}}, headers={"Content-Encoding": "identity"}
     )

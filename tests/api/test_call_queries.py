@@ -61,7 +61,7 @@ async def test_a_name_with_a_slash_is_told_why_no_route_has_it(root: httpx.Async
     for path in ("/v1/rooms/lab/schedules/a%2Fb", "/v1/rooms/lab/webhooks/a%2fb"):
         answer = await root.get(path)
         assert (answer.status_code, problem(answer)) == (404, "not-found")
-        assert "a name in a path holds no '/'" in answer.json()["detail"]
+        assert "a name in a path can't contain '/'" in answer.json()["detail"]
     assert "holds no" not in (await root.get("/v1/nowhere")).json()["detail"]
 
 
@@ -71,7 +71,7 @@ async def test_what_stands_before_a_route_is_named_with_where_it_may_come_from(r
 
     assert problem(answer) == "not-found"
     assert answer.json()["detail"] == (
-        f"there is no route {before}/v1/rooms/v1/tasks: routes begin with /v1, and {before} stands before it, from a"
+        f"there is no route {before}/v1/rooms/v1/tasks: routes begin with /v1, but {before} comes before it, from a"
         " proxy or the server's address (TREADLE_URL)"
     )
     assert "stands before" not in (await root.get("/v1/rooms/v1/nowhere")).json()["detail"]

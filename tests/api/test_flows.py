@@ -141,8 +141,8 @@ async def test_f2_a_circle_is_refused_and_shown_and_nothing_is_put_in(lab: Room)
         ({"depends_on": {"x": "nobody"}}, "tasks.0.depends_on.x: 'nobody'"),
         ({"depends_on": {"x": []}}, "depends_on"),
         ({"depends_on": {}}, "depends_on"),
-        ({"depends_on": {"x": "a"}, "arguments_from": {"n": "y"}}, "'y' is no name in depends_on"),
-        ({"depends_on": {"x": "a"}, "arguments_from": {"n": "x"}}, "stands in the payload too"),
+        ({"depends_on": {"x": "a"}, "arguments_from": {"n": "y"}}, "'y' is not a name in depends_on"),
+        ({"depends_on": {"x": "a"}, "arguments_from": {"n": "x"}}, "is also in the payload"),
         ({"on_dependency_failure": "shrug"}, "on_dependency_failure"),
         ({"flow_id": "mine"}, "flow_id"),
     ],
@@ -160,12 +160,12 @@ async def test_g9_of_a_task_that_is_submitted_by_itself_the_place_is_its_own(lab
         f"/v1/rooms/lab/tasks/{lab.job}", json={"payload": {"n": 1}, "depends_on": {"x": "nobody"}}
     )
 
-    assert refused.json()["detail"].startswith("depends_on.x: 'nobody' is no id of a task")
+    assert refused.json()["detail"].startswith("depends_on.x: 'nobody' is not a task id")
 
 
 async def test_g9_refs_and_flows_that_contradict_each_other_are_refused(lab: Room):
     for items, says in (
-        (({"ref": "a"}, {"ref": "a"}), "stands twice"),
+        (({"ref": "a"}, {"ref": "a"}), "is given twice"),
         (({"flow_name": "x"}, {"flow_name": "y"}), "flow_name"),
         (({"flow_id": str(uuid4())}, {"flow_id": str(uuid4())}), "flow_id"),
     ):

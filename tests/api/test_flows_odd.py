@@ -52,7 +52,7 @@ async def test_g9_what_binds_a_task_to_others_is_not_edited_and_it_is_said_what_
     many = await lab.client.post("/v1/tasks/edits", json={"edits": [{"id": second["id"], name: "x"}]})
 
     assert edited.status_code == 422
-    said = f"{name}: said once, by the submit; cancel the task, and submit another one"
+    said = f"{name}: fixed by the submit; cancel the task, and submit another one"
     assert said in edited.json()["detail"]
     assert said in many.text
 
@@ -207,7 +207,7 @@ async def test_g9_a_name_in_a_path_that_is_no_text_is_refused_and_not_replaced(r
         await root.post(f"/v1/tasks/{task['id']}/messages/{name}", json={}),
     ):
         assert refused.status_code == 404
-        assert "not UTF-8" in refused.json()["detail"]
+        assert "not valid UTF-8" in refused.json()["detail"]
     assert (await root.get("/v1/rooms/lab/limits")).json()["total"] == 0
 
 

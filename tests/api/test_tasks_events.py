@@ -99,7 +99,7 @@ async def test_transitions_of_what_is_no_tasks_id_are_refused_and_not_none(lab: 
     answer = await lab.client.get("/v1/events", params={"task": "019aa5c0"})
 
     assert (answer.status_code, problem(answer)) == (422, "validation-error")
-    assert answer.json()["detail"] == "task: '019aa5c0' is no task's id: that is a UUID"
+    assert answer.json()["detail"] == "task: '019aa5c0' is not a task id: write a UUID"
 
 
 async def test_whoami_tells_whether_the_token_may_write(lab: Room):

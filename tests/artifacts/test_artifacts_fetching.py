@@ -150,7 +150,7 @@ async def test_c10_an_object_that_was_taken_from_the_store_is_not_found(
 
     assert (answer.status_code, problem(answer)) == (404, "artifact-not-found")
     is_one_of_several = either.served.engine.store.dialect == "postgresql"
-    assert ("all of them need one TREADLE_ARTIFACTS" in answer.json()["detail"]) == is_one_of_several
+    assert ("all servers need the same TREADLE_ARTIFACTS" in answer.json()["detail"]) == is_one_of_several
     [warned] = caplog.messages
     assert warned.endswith(answer.json()["detail"])
 
@@ -266,5 +266,5 @@ async def test_c10_a_store_that_fails_in_the_midst_cuts_the_download_off_and_is_
     with pytest.raises(httpx.RemoteProtocolError):
         await studio.fetch(task)
 
-    assert "the store of artifacts failed: the body ended early" in caplog.messages
+    assert "the artifact store failed: the body ended early" in caplog.messages
     assert [record for record in caplog.records if record.exc_info] == []

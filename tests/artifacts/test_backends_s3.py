@@ -143,7 +143,7 @@ async def test_c10_what_is_put_again_after_the_finish_changes_nothing(studio: St
         (b"hell", {}, "4 bytes"),
         (b"HELLO", {}, "sha256"),
         (b"hello", {"Content-Type": "text/html"}, "text/html"),
-        (None, {}, "nothing was put"),
+        (None, {}, "nothing was uploaded"),
     ],
     ids=["length", "digest", "type", "nothing"],
 )

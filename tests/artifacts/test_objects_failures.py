@@ -129,7 +129,7 @@ async def test_a_bucket_that_the_server_may_not_list_is_no_failure(
     async with refusing("AccessDenied", monkeypatch) as objects:
         assert [old async for old in objects.older_than(datetime.now(UTC))] == []
 
-    assert "allow it s3:ListBucket and they are removed" in caplog.messages[-1]
+    assert "allow s3:ListBucket to have them removed" in caplog.messages[-1]
 
 
 def name_bucket(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:

@@ -148,7 +148,7 @@ async def test_c10_the_same_announcement_twice_is_one_and_another_is_a_conflict(
     for other in ({"content_type": "text/html"}, {"content_length": 6}):
         refused = await either.announce(task, **other)
         assert (refused.status_code, problem(refused)) == (409, "artifact-conflict")
-        assert "has announced, and not uploaded, an artifact 'a.txt' of 5 bytes" in refused.json()["detail"]
+        assert "has announced, but not uploaded, an artifact 'a.txt' of 5 bytes" in refused.json()["detail"]
 
     stored = (await either.put(again.json())).json()
     after = await either.announced(task)

@@ -62,7 +62,7 @@ def test_a_damaged_page_is_told_in_a_line_that_says_what_to_do(examined: Examine
     [finding] = examined()["migrations"]
 
     assert finding.grade == "fail"
-    assert "the database is damaged: stop the server, look at its disk, and restore the backup" in finding.detail
+    assert "the database is damaged: stop the server, check its disk, and restore the backup" in finding.detail
     assert "\n" not in finding.detail
 
 
@@ -91,7 +91,7 @@ def test_a_file_that_may_not_be_written_is_found(examined: Examine, monkeypatch:
 
     [finding] = examined()["database"]
 
-    assert (finding.grade, "it may not be written" in finding.detail) == ("fail", True)
+    assert (finding.grade, "it is not writable" in finding.detail) == ("fail", True)
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
@@ -104,7 +104,7 @@ def test_a_file_beside_it_that_may_not_be_written_is_found(
 
     [finding] = examined()["database"]
 
-    assert (finding.grade, f"{beside} may not be written" in finding.detail) == ("fail", True)
+    assert (finding.grade, f"{beside} is not writable" in finding.detail) == ("fail", True)
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)

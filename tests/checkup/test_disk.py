@@ -29,11 +29,11 @@ def found(monkeypatch: pytest.MonkeyPatch, there: Path, told: os.statvfs_result)
     ("told", "grade", "words"),
     [
         (statvfs(), "ok", "50 GB of 100 GB are free"),
-        (statvfs(free=GB // 2), "warn", "500 MB of 100 GB are free.*soon full"),
+        (statvfs(free=GB // 2), "warn", "500 MB of 100 GB are free.*soon be full"),
         (
             statvfs(free=disk.TOO_LITTLE - 4096),
             "fail",
-            "100 MB of 100 GB.* too little; submits are answered 503 when it is full",
+            "100 MB of 100 GB.* too little; once it is full, submits are refused with 503",
         ),
         (statvfs(free=0), "fail", "0 B of 100 GB"),
         (statvfs(files=10), "warn", "only 10 files can be made"),
@@ -59,7 +59,7 @@ def test_a_disk_that_is_as_good_as_full_is_not_told_to_be_emptied_by_what_writes
     advice = found(monkeypatch, tmp_path, statvfs(free=0)).advice
 
     assert "prune" not in advice
-    assert advice.startswith("make room: to remove tasks needs some as well")
+    assert advice.startswith("free space by other means: removing tasks needs space too")
 
 
 def test_a_full_disk_of_artifacts_refuses_uploads_and_is_emptied_by_removing_tasks(
@@ -71,7 +71,7 @@ def test_a_full_disk_of_artifacts_refuses_uploads_and_is_emptied_by_removing_tas
     [finding] = disk.look(disk.OF_ARTIFACTS, tmp_path)
 
     assert isinstance(finding, Finding)
-    assert (finding.grade, "uploads are answered 503" in finding.detail) == ("fail", True)
+    assert (finding.grade, "uploads are refused with 503" in finding.detail) == ("fail", True)
     assert "treadle prune" in finding.advice
 
 

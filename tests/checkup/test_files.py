@@ -53,7 +53,7 @@ def test_what_others_may_use_is_found_however_deep_n4(directory: Path, name: str
     finding = look(directory)
 
     assert (finding.grade, finding.advice.split()[:2]) == ("warn", ["chmod", wanted])
-    assert f"{directory / name} may be used by others ({mode:04o})" in finding.detail
+    assert f"{directory / name} is accessible to others ({mode:04o})" in finding.detail
 
 
 def test_what_belongs_to_somebody_else_is_found_n4(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_what_belongs_to_somebody_else_is_found_n4(directory: Path, monkeypatch:
     [
         (0o600, "belongs to user 0", "chown it to the server's user"),
         (0o644, "belongs to user 0", "chown it to the server's user"),
-        (0o660, "may be used by others (0660)", "chmod 600 each file"),  # as in a volume that a cluster lends
+        (0o660, "is accessible to others (0660)", "chmod 600 each file"),  # as in a volume that a cluster lends
     ],
 )
 def test_a_file_that_root_has_put_there_is_found(
@@ -95,7 +95,7 @@ def test_what_the_servers_user_may_not_write_is_found(directory: Path, name: str
     finding = look(directory)
 
     assert (finding.grade, finding.advice.split()[:2]) == ("warn", ["chmod", wanted])
-    assert f"{directory / name} may not be used by its user ({mode:04o})" in finding.detail
+    assert f"{directory / name} is not accessible to its owner ({mode:04o})" in finding.detail
 
 
 def test_root_finds_the_files_of_the_user_well_to_whom_the_directory_belongs_n4(
@@ -112,7 +112,7 @@ def test_a_data_directory_that_is_a_link_is_looked_at_where_it_leads_n4(director
     assert look(link).grade == "ok"
     directory.chmod(0o755)
 
-    assert f"{link} may be used by others (0755)" in look(link).detail
+    assert f"{link} is accessible to others (0755)" in look(link).detail
 
 
 def test_a_database_elsewhere_is_looked_at_with_what_stands_beside_it_n4(directory: Path, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_database_elsewhere_is_looked_at_with_what_stands_beside_it_n4(directo
     assert look(directory, f"sqlite:///{tmp_path}/other.db").grade == "ok"
     (tmp_path / "other.db-wal").chmod(0o644)
 
-    assert "other.db-wal may be used" in look(directory, f"sqlite:///{tmp_path}/other.db").detail
+    assert "other.db-wal is accessible" in look(directory, f"sqlite:///{tmp_path}/other.db").detail
 
 
 def test_of_many_three_are_named(directory: Path) -> None:

@@ -80,13 +80,13 @@ def test_one_that_lets_nobody_in_is_told_with_what_to_do_about_that(
 def test_a_version_that_nobody_mends_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "OLDEST", 990_000)
 
-    assert any("mended by nobody" in one.detail and one.grade == "warn" for one in examined()["database"])
+    assert any("no longer maintained" in one.detail and one.grade == "warn" for one in examined()["database"])
 
 
 def test_connections_that_are_nearly_all_taken_are_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "NEARLY_ALL", 0.0)
 
-    assert any("connections are taken" in one.detail and one.grade == "warn" for one in examined()["database"])
+    assert any("connections are in use" in one.detail and one.grade == "warn" for one in examined()["database"])
 
 
 def test_an_encoding_that_can_not_keep_every_text_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,4 +157,4 @@ def test_a_clock_that_differs_is_found(examined: Examine, monkeypatch: pytest.Mo
 
     [finding] = examined()["clocks"]
 
-    assert (finding.grade, finding.advice) == ("warn", "have both set by NTP")
+    assert (finding.grade, finding.advice) == ("warn", "synchronise both by NTP")

@@ -20,7 +20,7 @@ def note(revision: str) -> str:
     [
         ([note(REVISIONS[-3])], "warn", f"at {REVISIONS[-3]}, 2 behind this version's {HEAD}"),
         ([note("9999")], "fail", "a newer one has migrated it"),
-        (["DELETE FROM alembic_version"], "fail", "has tables, and no revision of Treadle's: give Treadle a"),
+        (["DELETE FROM alembic_version"], "fail", "has tables, but no revision of Treadle: give Treadle a"),
         (["INSERT INTO alembic_version VALUES ('0001')"], "fail", f"0001 and {HEAD} are noted"),
         (["DROP TABLE past_outcomes"], "fail", "lacks past_outcomes"),
         (["DROP INDEX ix_tasks_due"], "fail", "lacks ix_tasks_due"),
@@ -45,7 +45,9 @@ def test_what_is_not_this_versions_is_found_f8(
 def test_a_database_with_two_revisions_is_left_as_it_is(spoilt_url: str) -> None:
     execute(spoilt_url, "INSERT INTO alembic_version VALUES ('0001')")
 
-    with pytest.raises(ValidationFailed, match=f"0001 and {HEAD} are noted, and one should be: .*restore the backup"):
+    with pytest.raises(
+        ValidationFailed, match=f"0001 and {HEAD} are noted, but only one should be: .*restore the backup"
+    ):
         asyncio.run(opened(spoilt_url))
 
 
@@ -64,7 +66,7 @@ def test_an_empty_database_is_well(empty_database_url: str, examined: Examine, m
 
     found = examined()
 
-    assert "the first server makes its tables" in found["migrations"][0].detail
+    assert "the first server creates its tables" in found["migrations"][0].detail
     assert [one.grade for one in found["counts"]] == ["ok"]
 
 
@@ -106,4 +108,4 @@ async def test_a_migration_that_runs_at_this_moment_is_told(spoilt_url: str, exa
     finally:
         await connection.close()
 
-    assert (finding.grade, "at this moment" in finding.detail) == ("warn", True)
+    assert (finding.grade, "right now" in finding.detail) == ("warn", True)

@@ -16,7 +16,7 @@ def asked(ref: str | None = None, task_id: str | None = None, **depends_on: Any)
 
 
 def test_f2_a_ref_is_meant_as_it_is_written():
-    with pytest.raises(ValidationFailed, match="'B' is no id of a task, and no task of this request has that ref"):
+    with pytest.raises(ValidationFailed, match="'B' is not a task id, and no task of this request has that ref"):
         resolve([asked(ref="b"), asked(x="B")])
 
 
@@ -31,5 +31,5 @@ def test_f2_the_tasks_of_one_request_wait_for_so_many_in_all_and_no_more():
     layer = [asked(ref=ref) for ref in half]
 
     resolve([*layer, asked(x=half), asked(x=half)])
-    with pytest.raises(ValidationFailed, match="100,001 dependencies, and one request has 100,000 at most"):
+    with pytest.raises(ValidationFailed, match="100,001 dependencies; one request may have at most 100,000"):
         resolve([*layer, asked(x=half), asked(x=half), asked(x="0")])

@@ -36,7 +36,7 @@ async def test_what_passes_the_concurrency_with_what_is_used_and_waits_is_refuse
     await shop.submit(limits=named(key="acme"))
     full = await refused(shop, limits=named(key="acme"))
 
-    assert "concurrency is 3, 1 of that is used, 1 waits, and 2 would come" in heavy.detail
+    assert "concurrency is 3, 1 of that is in use, 1 is waiting, and this needs 2" in heavy.detail
     assert "the limit 'api' of room @global is full for 'acme'" in full.detail
     assert full.retry_after == 1
     await shop.steer(waiting, "cancel")

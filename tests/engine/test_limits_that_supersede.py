@@ -253,7 +253,7 @@ async def test_who_is_overtaken_every_time_is_told_to_try_again_and_nothing_was_
     [first] = await here.submit(limits=named())
 
     async def overtaken(*_: Any) -> None:
-        raise Overtaken("another server has put in what is to be superseded")
+        raise Overtaken("another server has submitted a task to be superseded")
 
     with monkeypatch.context() as patched:
         patched.setattr(superseding, "take_turn", overtaken)

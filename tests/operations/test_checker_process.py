@@ -35,4 +35,4 @@ async def test_of_one_that_does_not_answer_in_time_the_log_says_so(
         await aside.check('{"type": "integer"}', ["1"])
 
     await aside.close()
-    assert "can't be checked aside: no answer; the machine may be too busy" in caplog.text
+    assert "the checker process failed: no answer; the machine may be too busy" in caplog.text

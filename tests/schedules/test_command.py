@@ -61,7 +61,7 @@ def test_what_is_wrong_is_said_and_what_can_be_done_is_g9(command: Command, shop
 
     assert (result.exit_code, result.stdout) == (1, "good paused\n")
     assert "Error: Schedule not found: there is no schedule 'none' in room @global" in result.stderr
-    assert "is no minute" in command.refused("schedules", "set", "bad", shop.job, "--cron", "61 * * * *")
+    assert "is not a valid minute" in command.refused("schedules", "set", "bad", shop.job, "--cron", "61 * * * *")
     command.said("schedules", "delete", "good")
 
 

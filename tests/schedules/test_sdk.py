@@ -205,7 +205,7 @@ async def test_a_bad_expression_ends_the_worker_with_what_is_wrong_g9_e10(server
 
     worker = Worker([made(Cron("61 3 * * *"))], url=server.url, token=server.token, drain_grace=0)
 
-    with pytest.raises(errors.ValidationFailed, match=r"'61' of '61 3 \* \* \*' is no minute"):
+    with pytest.raises(errors.ValidationFailed, match=r"'61' of '61 3 \* \* \*' is not a valid minute"):
         async with asyncio.timeout(20):
             await worker.run_async()
 

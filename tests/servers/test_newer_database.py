@@ -64,7 +64,7 @@ async def test_a_server_whose_database_a_newer_one_migrated_writes_no_more(store
     await migrate_further(own_database)
 
     for _ in range(2):
-        with pytest.raises(DatabaseIsNewer, match=f"revision 9999, and this server knows those up to {HEAD}"):
+        with pytest.raises(DatabaseIsNewer, match=f"revision 9999, but this server knows only those up to {HEAD}"):
             async with store.write() as tx:
                 await tx.connection.execute(meta.insert().values(key="after", value="damage"))
         if not is_exclusive:

@@ -63,7 +63,7 @@ async def test_a_full_disk_is_said_to_be_full_and_leaves_nothing_half_done_t8(
     many = {"tasks": [{"job": NAME, "payload": {"text": "x" * 50_000}} for _ in range(10)]}
     refused = await client.post("/v1/rooms/lab/tasks", json=many)
 
-    assert "disk is full: make room" in unavailable(refused)
+    assert "disk is full: free space" in unavailable(refused)
     assert (await client.get("/v1/tasks")).json()["total"] == 1
     assert (await client.get(f"/v1/rooms/lab/jobs/{NAME}")).json()["counts"]["pending"] == 1
     kept.append((await submit(client)).json()["id"])
@@ -83,7 +83,7 @@ async def test_a_database_that_another_process_locks_is_waited_for_and_then_said
     locker.execute("BEGIN IMMEDIATE")
 
     refused = await submit(client)
-    assert "another process keeps the database locked" in unavailable(refused)
+    assert "another process holds a lock on the database" in unavailable(refused)
     assert (await client.get("/v1/tasks")).json()["total"] == 0
 
     monkeypatch.setattr("treadle_server.store.sqlite.writer.TRIES", 10)
@@ -198,9 +198,9 @@ async def test_a_server_stops_though_its_database_answers_nothing_t8(postgres: O
         if not server.has_ended:
             server.kill()
 
-    assert "the server had to stop" in unavailable(answer)
+    assert "the server stopped before it answered" in unavailable(answer)
     assert code == 0
-    assert "the server ends without what waits for its database" in server.log.read_text()
+    assert "the server exits without waiting for its database" in server.log.read_text()
 
 
 async def _has_worker(client: httpx.AsyncClient) -> bool:

@@ -22,7 +22,7 @@ async def answer_to(served: Served, sent: bytes) -> bytes:
     return await raw.rest()
 
 
-ONE_HOST = "a request of HTTP/1.1 has one Host header (RFC 9112, 3.2)"
+ONE_HOST = "an HTTP/1.1 request must have exactly one Host header (RFC 9112, 3.2)"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,11 @@ ONE_HOST = "a request of HTTP/1.1 has one Host header (RFC 9112, 3.2)"
         (b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, ONE_HOST),
         (b"GET /v1/session HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", 400, ONE_HOST),
         (b"no request\r\n\r\n", 400, "Invalid HTTP request received."),
-        (b"GET /healthz HTTP/1.1\r\nHost: a\r\na: " + b"a" * 9000, 431, "a request's header has 8192 bytes at most"),
+        (
+            b"GET /healthz HTTP/1.1\r\nHost: a\r\na: " + b"a" * 9000,
+            431,
+            "a request's header may have 8192 bytes at most",
+        ),
     ],
 )
 async def test_what_is_no_request_is_told_why_in_a_problem(

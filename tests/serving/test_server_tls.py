@@ -201,10 +201,10 @@ async def test_a_certificate_that_is_renewed_is_shown_by_the_server_that_runs(
         renewed = Certificates(tmp_path / "renewed")
 
         renewed.cert.replace(first.cert)  # its key is still to come
-        await until(lambda: "shown until that is mended" in caplog.text)
+        await until(lambda: "stays in use until this is fixed" in caplog.text)
         half = await shown_by(served.url)
         renewed.key.replace(first.key)
-        await until(lambda: "is shown from now on" in caplog.text)
+        await until(lambda: "is used from now on" in caplog.text)
 
         assert half == before
         assert await shown_by(served.url) == written(first.cert) != before

@@ -134,13 +134,13 @@ async def test_sessions_that_rest_are_not_ended_for_that(postgres_database: str)
 @pytest.mark.parametrize(
     ("changed", "more", "said"),
     [
-        ({"database": "nowhere"}, "", "the database is not there: make it"),
-        ({"username": "a stranger"}, "", "the database refuses the user: look at user and password"),
-        ({}, "channel_binding=require", "look at the parameters of its URL"),
+        ({"database": "nowhere"}, "", "the database does not exist: create it"),
+        ({"username": "a stranger"}, "", "the database rejects the user: check the user and password"),
+        ({}, "channel_binding=require", "check those in its URL"),
         ({}, "sslmode=certainly", "`sslmode` parameter must be one of"),
-        ({}, "statement_timeout=soon", "look at the parameters of its URL"),
-        ({}, "max_connections=5", "look at the parameters of its URL"),
-        ({"database": "template0"}, "", "the database takes no connections"),
+        ({}, "statement_timeout=soon", "check those in its URL"),
+        ({}, "max_connections=5", "check those in its URL"),
+        ({"database": "template0"}, "", "the database accepts no connections"),
         ({}, "target_session_attrs=standby", "None of the hosts match"),
     ],
 )

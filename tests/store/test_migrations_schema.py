@@ -190,7 +190,7 @@ def test_a_database_that_is_up_to_date_is_opened_without_alembic(empty_database_
 @pytest.mark.parametrize(
     ("statements", "words"),
     [
-        (["CREATE TABLE tasks (title TEXT)"], "has tables, and no revision of Treadle's"),
+        (["CREATE TABLE tasks (title TEXT)"], "has tables, but no revision of Treadle"),
         (
             ["CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('4f2a1c')"],
             "4f2a1c",

@@ -225,7 +225,7 @@ def test_migrate_leaves_a_file_alone_that_a_server_has(tmp_path) -> None:
         told = CliRunner().invoke(migrate, ["--database-url", url, "--data-dir", str(tmp_path)])
 
     assert told.exit_code == 1
-    assert "another server uses" in told.output
+    assert "another server is using" in told.output
     assert not (tmp_path / "old.db").exists()
 
 

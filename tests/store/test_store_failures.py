@@ -23,7 +23,9 @@ FULL = text(
 )
 """What PostgreSQL says when it can write no more."""
 
-TOLD = r"^the database's disk is full: make room on it \([^\n]*could not extend file\); nothing was changed, try again$"
+TOLD = (
+    r"^the database's disk is full: free space on it \([^\n]*could not extend file\); nothing was changed, try again$"
+)
 
 
 @pytest.mark.postgres
@@ -75,7 +77,7 @@ async def test_a_table_that_is_not_there_is_said_to_be_looked_for(old_url: str) 
     async with store.write() as tx:
         await tx.connection.execute(text("ALTER TABLE meta RENAME TO former"))
 
-    with pytest.raises(StoreUnavailable, match=r"^a table is not there: .* search_path, .*; nothing was changed"):
+    with pytest.raises(StoreUnavailable, match=r"^a table is missing: .* search_path, .*; nothing was changed"):
         async with store.write():
             pass
 
@@ -86,8 +88,8 @@ async def test_a_table_that_is_not_there_is_said_to_be_looked_for(old_url: str) 
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("default_transaction_read_only = on", "the database takes no writes"),
-        ("search_path = nowhere", "no schema to make tables in"),
+        ("default_transaction_read_only = on", "the database accepts no writes"),
+        ("search_path = nowhere", "no schema to create tables in"),
     ],
 )
 async def test_a_start_in_a_database_that_is_set_up_otherwise_says_what_to_look_at(
@@ -120,8 +122,8 @@ async def test_a_start_beside_another_treadle_of_the_database_says_that_one_of_t
         await store.open()
         await store.close()
 
-    assert "tables of Treadle's stand in the schemas first, second of one database" in caplog.text
-    assert "give each a database of its own" in caplog.text
+    assert "there are Treadle tables in the schemas first, second of one database" in caplog.text
+    assert "give each its own database" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,9 @@ async def test_who_waits_in_vain_for_a_connection_is_told_so_in_plain_words(tmp_
     async with AsyncExitStack() as stack:
         for _ in range(READERS):
             await stack.enter_async_context(store.read())
-        with pytest.raises(StoreUnavailable, match=r"^the database does not answer \(each connection to it was in use"):
+        with pytest.raises(
+            StoreUnavailable, match=r"^the database does not answer \(timed out waiting for a free connection"
+        ):
             async with store.read():
                 pass
 

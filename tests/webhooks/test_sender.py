@@ -319,7 +319,7 @@ async def test_a_try_that_meets_a_defect_counts_as_one_that_failed_and_others_go
 
     [row] = await outbox(shop.engine)
     assert row.error == "RuntimeError: a defect"
-    assert "could not be tried" in caplog.text
+    assert "could not be attempted" in caplog.text
 
 
 async def test_a_secret_that_is_none_fails_its_own_tries_and_ends_no_server_e12(shop, receiver, caplog) -> None:
@@ -335,7 +335,7 @@ async def test_a_secret_that_is_none_fails_its_own_tries_and_ends_no_server_e12(
     assert len(receiver.got) == 1
     [row] = await outbox(shop.engine)
     assert "base64" in row.error
-    assert "could not be tried" in caplog.text
+    assert "could not be attempted" in caplog.text
 
 
 async def test_an_outcome_wakes_the_sender_which_otherwise_sleeps_e12(shop, receiver) -> None:

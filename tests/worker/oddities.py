@@ -32,13 +32,13 @@ class Unspeakable(Exception):
 
 VALUES: dict[str, tuple[Callable[[], Any], str]] = {
     "nul": (lambda: {"pages": [1, 2, 3, {"text": "a \x00 b"}]}, ".pages[3].text: a NUL character"),
-    "surrogate": (lambda: ["\ud800"], "[0]: half of a surrogate pair"),
+    "surrogate": (lambda: ["\ud800"], "[0]: a lone surrogate"),
     "nan": (lambda: {"loss": float("nan")}, ".loss: a number that is not finite"),
     "infinity": (lambda: (1.0, float("inf")), "[1]: a number that is not finite"),
     "digits": (lambda: 10**5000, ": a number of more than 4,300 digits"),
     "deep": (lambda: deep(65), "[0][0]"),
     "very deep": (lambda: deep(3000), ": more than 64 levels"),
-    "object": (lambda: {"page": Page(object())}, ".page.text: object, which is no JSON"),
+    "object": (lambda: {"page": Page(object())}, ".page.text: object, which is not JSON"),
     "key": (lambda: {"\x00": 1}, ": the key '\\x00': a NUL character"),
 }
 """Values that can't be kept, and what is said of each, behind what it is called."""

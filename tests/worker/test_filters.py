@@ -63,8 +63,8 @@ def test_an_empty_filter_means_everything() -> None:
         ("tries:<0", "nothing is less than 0", 0),
         ("duration:5m", "write >5m for what took longer", 0),
         ("duration:>999999d", "duration:", 0),
-        ("id:web-1", "id: write how an id begins, as 019aa5c0", 0),
-        ("flow:x", "flow: write how an id begins", 0),
+        ("id:web-1", "id: write the beginning of an id, such as 019aa5c0", 0),
+        ("flow:x", "flow: write the beginning of an id", 0),
         ("room:a@b", "room: 'a@b' is not a room", 0),
     ],
 )

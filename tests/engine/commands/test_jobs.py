@@ -70,7 +70,7 @@ async def test_a_schema_that_only_widens_replaces_by_itself_where_that_is_asked_
     with pytest.raises(SchemaConflict, match="--replace-schema"):
         await shop.engine.run(registration(new))
     widened = await shop.engine.run(registration(new, widen=True))
-    with pytest.raises(SchemaConflict, match="does not only widen"):
+    with pytest.raises(SchemaConflict, match="does more than widen it"):
         await shop.engine.run(registration(old, widen=True))
 
     assert (widened.created, widened.job.schema_version, widened.job.schema) == (False, 2, new)

@@ -103,7 +103,7 @@ async def test_the_same_step_twice_is_one_and_another_result_is_refused(shop: Sh
 
     await keep(shop, task, "charge", {"a": "é", "b": 100.0})
     await keep(shop, task, "zero", -0.0)
-    with pytest.raises(TaskConflict, match="kept since run 0"):
+    with pytest.raises(TaskConflict, match="was kept in run 0"):
         await keep(shop, task, "charge", {"b": 101})
     with pytest.raises(TaskConflict):
         await keep(shop, task, "charge", {"b": 1e2, "a": "é"}, function="refund")
@@ -534,7 +534,7 @@ async def test_a_rerun_from_a_step_of_a_task_that_keeps_none_says_so(shop: Shop)
     task = await begun(shop)
     await shop.report(task, "completed")
 
-    with pytest.raises(ValidationFailed, match="it keeps none at all; rerun it from its start"):
+    with pytest.raises(ValidationFailed, match="it keeps none; rerun it from its start"):
         await shop.steer(task, "rerun", from_step="refund")
 
 

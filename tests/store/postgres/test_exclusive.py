@@ -48,7 +48,7 @@ async def test_who_finds_the_lock_kept_for_too_long_says_what_to_do(
     try:
         async with holder.transaction():
             await holder.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
-            with pytest.raises(StoreUnavailable, match="one of them migrates it, or a transaction hangs"):
+            with pytest.raises(StoreUnavailable, match="one of them is migrating it, or a transaction hangs"):
                 await store.open()
 
         # A migration follows, and waits for its own locks as long as it must.
@@ -85,7 +85,7 @@ async def test_what_a_role_may_ask_for_at_most_ends_no_migration(
         async with store.write() as tx:
             assert (await tx.connection.execute(sa.text(f"SHOW {setting}"))).scalar_one() == "1s"
         if setting == "statement_timeout":
-            with pytest.raises(StoreUnavailable, match=r"look at the statement_timeout .*; nothing was changed"):
+            with pytest.raises(StoreUnavailable, match=r"check the statement_timeout .*; nothing was changed"):
                 async with store.read() as connection:
                     await connection.execute(SLEEP)
     finally:
@@ -96,7 +96,7 @@ async def test_what_a_role_may_ask_for_at_most_ends_no_migration(
 
 COUNT = sa.text("SELECT count(*) FROM tasks")
 
-LOCKED = r"another session keeps locked .* pg_locks .* nothing was changed, try again$"
+LOCKED = r"another session holds a lock .* pg_locks .* nothing was changed, try again$"
 
 
 @pytest.mark.parametrize("is_pooled", [False, True], ids=["direct", "pooled"])

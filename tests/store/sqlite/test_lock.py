@@ -22,7 +22,7 @@ def test_a_file_has_one_server_at_a_time_and_another_one_after_it_e8(tmp_path: P
     url = make_url(f"sqlite:///{tmp_path / 'treadle.db'}")
     with (
         hold_lock(url),
-        pytest.raises(ValidationFailed, match=r"another server uses .*treadle\.db already"),
+        pytest.raises(ValidationFailed, match=r"another server is using .*treadle\.db: "),
         hold_lock(url),
     ):
         pytest.fail("the second one was let in")
@@ -38,7 +38,7 @@ def test_a_file_has_one_server_by_whatever_name_it_is_found_e8(tmp_path: Path) -
 
     with (
         hold_lock(make_url(f"sqlite:///{tmp_path / 'treadle.db'}")),
-        pytest.raises(ValidationFailed, match=r"another server uses .*tasks\.db already"),
+        pytest.raises(ValidationFailed, match=r"another server is using .*tasks\.db: "),
         hold_lock(make_url(f"sqlite:///{tmp_path / 'disk' / 'tasks.db'}")),
     ):
         pytest.fail("the second one was let in")
@@ -71,7 +71,7 @@ def test_a_lock_that_can_t_be_made_is_told_with_what_to_look_at(tmp_path: Path) 
     (tmp_path / "treadle.db-server").mkdir()
 
     with (
-        pytest.raises(ValidationFailed, match=r"db-server, which keeps .* \(Is a directory\): look at the disk"),
+        pytest.raises(ValidationFailed, match=r"the lock file .*db-server can't .* \(Is a directory\): check the disk"),
         hold_lock(make_url(f"sqlite:///{tmp_path / 'treadle.db'}")),
     ):
         pytest.fail("nothing was locked")
@@ -88,7 +88,10 @@ def test_a_disk_that_keeps_no_locks_is_told_with_what_to_take_instead(
     monkeypatch.setattr("fcntl.flock", refused)
 
     with (
-        pytest.raises(ValidationFailed, match=r"db-server, .* \(No locks available\): put the database on a disk of"),
+        pytest.raises(
+            ValidationFailed,
+            match=r"the lock file .*db-server can't .* \(No locks available\): put the database on a local disk",
+        ),
         hold_lock(make_url(f"sqlite:///{tmp_path / 'treadle.db'}")),
     ):
         pytest.fail("nothing was locked")
@@ -96,7 +99,7 @@ def test_a_disk_that_keeps_no_locks_is_told_with_what_to_take_instead(
 
 async def test_a_second_server_on_the_file_says_what_to_do_and_the_first_goes_on_e8(tmp_path: Path) -> None:
     async with serve(f"sqlite:///{tmp_path / 'treadle.db'}", data_dir=tmp_path) as first:
-        with pytest.raises(NotStarted, match=r"another server uses .* give several servers one PostgreSQL"):
+        with pytest.raises(NotStarted, match=r"another server is using .* several servers share a PostgreSQL"):
             async with serve(first.settings.database_url, data_dir=tmp_path):
                 pytest.fail("it started")
 
@@ -110,5 +113,5 @@ def test_a_server_that_is_refused_makes_no_empty_file_in_the_place_of_one_that_w
         refused = CliRunner().invoke(treadle, ["server", "--port", "0", "--data-dir", str(tmp_path)])
 
     assert refused.exit_code == 1
-    assert "another server uses" in refused.output
+    assert "another server is using" in refused.output
     assert not (tmp_path / "treadle.db").exists()

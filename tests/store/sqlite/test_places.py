@@ -47,7 +47,7 @@ async def test_nothing_is_taken_while_the_databases_file_is_not_there_g1(
         path.with_suffix(".gone").replace(path)
 
         assert (refused.status_code, refused.json()["type"]) == (503, "/v1/problems/store-unavailable")
-        assert f"{name} was removed, or another file put in its place" in refused.json()["detail"]
+        assert f"{name} was removed or replaced" in refused.json()["detail"]
         assert (await submit()).status_code == 202, "it was put back"
         assert (await http.get("/v1/rooms/lab/tasks")).json()["total"] == 2
 

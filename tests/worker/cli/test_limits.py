@@ -23,7 +23,7 @@ def test_a_limit_is_set_listed_shown_and_deleted(command: Command, shop: Shop) -
     assert command.read("limits", "show", "cli")["waiting"] == 1
     shown = command.said("limits", "show", "cli").splitlines()
     assert [line.split() for line in shown[-2:]] == [["BUSIEST", "KEY", "USED", "WAITING"], ["acme", "0", "1"]]
-    assert "open tasks or jobs name the limit 'cli'" in command.refused("limits", "delete", "cli")
+    assert "open tasks or jobs use the limit 'cli'" in command.refused("limits", "delete", "cli")
     command.said("cancel", task)
     assert command.said("limits", "delete", "cli") == "cli deleted\n"
     assert "there is no limit 'cli'" in command.refused("limits", "show", "cli")

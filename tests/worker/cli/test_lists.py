@@ -42,7 +42,7 @@ def test_that_there_are_no_tasks_of_a_job_that_there_is_not_is_told_of_the_job(c
     assert command.said("tasks", f"job:{shop.job}") == "No tasks.\n"
 
     misspelt = command.said("tasks", f"job:{shop.job}s")
-    assert misspelt.startswith(f"No tasks: there is no job {shop.job}s to be seen from room @global")
+    assert misspelt.startswith(f"No tasks: there is no job {shop.job}s visible from room @global")
     assert "write room:category:name" in command.said("tasks", "job:hello")
     assert command.read("tasks", "job:hello")["items"] == []
 

@@ -30,7 +30,7 @@ def said(words: str, directory: Path) -> tuple[int, str]:
         ("server --port 99999", 2, "--port: write at most 65535, not 99999"),
         ("server --host 192.0.2.1 --port 0", 1, "can't listen on 192.0.2.1 port 0: "),
         ("server --nope", 2, "No such option '--nope'."),
-        ("migrate --database-url nope://", 2, "'nope' is not a database that Treadle knows"),
+        ("migrate --database-url nope://", 2, "unsupported database 'nope'"),
         ("worker no.such.module", 2, "there is no module 'no.such.module'"),
         ("outbox", 2, "which database? Give --database URL"),
     ],

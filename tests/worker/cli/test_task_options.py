@@ -11,7 +11,7 @@ from tests.worker.cli.conftest import Command, Shop
     ("flags", "told"),
     [
         (["--run-timeout", "1e300"], "--run-timeout: write at most"),
-        (["--id", "abc"], "--id: write a UUID, as "),
+        (["--id", "abc"], "--id: write a UUID, such as "),
         (["--scope", ""], "--scope 0: write at least 1 character"),
         (["--tag", f"a{'b' * 300}=1"], "--tag abbb"),
         (["--at", "tomorrow"], "'--at': 'tomorrow' is no time with a zone: write it as 2026-01-31T12:00:00+01:00"),

@@ -33,7 +33,7 @@ def test_what_is_still_tried_is_listed_and_only_what_is_dead_is_redelivered_e12(
 
     assert [item["task_id"] for item in waiting] == [task]
     assert "give IDs or --all" in command.refused("webhooks", "redeliver", "here", code=2)
-    assert "no dead delivery" in command.refused("webhooks", "redeliver", "here", waiting[0]["id"])
+    assert "not a dead delivery" in command.refused("webhooks", "redeliver", "here", waiting[0]["id"])
     assert "'x' is no dead delivery's id" in command.refused("webhooks", "redeliver", "here", "x", code=2)
     assert "no dead delivery's id begins with 0" in command.refused("webhooks", "redeliver", "here", "0")
     assert command.said("webhooks", "redeliver", "here", "--all") == "0 deliveries are tried again\n"

@@ -97,7 +97,7 @@ def test_what_no_key_opens_is_shown_as_it_is_and_the_rest_is_opened() -> None:
 @pytest.mark.parametrize(
     ("payload", "place"),
     [
-        ({"a": ["\ud800"]}, r"payload: a\[0\]: half of a surrogate"),
+        ({"a": ["\ud800"]}, r"payload: a\[0\]: a lone surrogate"),
         ({"a": float("nan")}, "payload: a: a number that is"),
     ],
 )

@@ -319,7 +319,7 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
         (lambda _: Options(timeout=10**5000), "timeout: .*, not a whole number of about 5,000 digits"),
         (lambda _: Options(tags={"n": [10**5000]}), "tags: n.*4,300 digits"),
         (lambda _: Limit("gpu", rate=(10**5000, 1)), "no pair of count and seconds"),
-        (lambda _: Options(id="x"), "id: write a UUID, as .*, not 'x'"),
+        (lambda _: Options(id="x"), "id: write a UUID, such as .*, not 'x'"),
         (lambda _: Options(limits=["gpu"]), r"limits: write a list of Limit\(…\), not"),
         (lambda made: task(timeout=0)(made.function), "@task of .*: timeout: write more than 0, not 0$"),
         (lambda made: task(fair="x")(made.function), "fair='x' of .* must be 'room'"),  # type: ignore[call-overload]
@@ -348,7 +348,7 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
             r"interval=datetime.timedelta\(days=36500\) of a schedule: .*315360000",
         ),
         (lambda _: Every(60, jitter=timedelta(days=2)), r"jitter=datetime.timedelta\(days=2\) of a schedule: .*86400"),
-        (lambda _: Every(60, jitter=60, deadline=60), "^a schedule's deadline: lies before the jitter is over"),
+        (lambda _: Every(60, jitter=60, deadline=60), "^a schedule's deadline: must be longer than the jitter"),
         (lambda _: Every(60, arguments=5), "^arguments=5 of a schedule is no dict"),  # type: ignore[arg-type]
         (lambda _: Cron("* * * * *", tz=ZoneInfo("UTC")), "^tz=zoneinfo.*write a text"),  # type: ignore[arg-type]
         (lambda _: Options(deadline=timedelta(days=1)), r"^deadline: write .*, not datetime.timedelta\(days=1\)$"),  # type: ignore[arg-type]

@@ -32,7 +32,7 @@ def test_results_and_errors_become_reports_that_any_store_keeps() -> None:
     assert endings.completed({"a": (1, 2)}) == {"kind": "completed", "result": {"a": [1, 2]}}
     refused = endings.completed(object())
     assert (refused["kind"], refused["reason"]) == ("exception", "internal-error")
-    assert "is no JSON" in refused["error"]
+    assert "is not JSON" in refused["error"]
     assert endings.raised(ValueError("a\x00b\ud800"))["error"] == "ValueError: a\\x00b\\ud800"
     assert len(clean("x" * 3_000_000)) <= LONGEST_OUTPUT
 

@@ -70,7 +70,7 @@ ANN = Account(user="ann", password=SecretStr("hush"))
 )
 def test_a_secret_is_refused_and_not_kept_as_asterisks(annotation: Any, value: Any) -> None:
     # The oldest pydantic does not write one that stands alone, not even as asterisks.
-    said = "has a secret, which is written as asterisks: give a str|: SecretStr, which is no JSON"
+    said = "has a secret, which is written as asterisks: give a str|: SecretStr, which is not JSON"
     with pytest.raises(BadValue, match=said) as told:
         Returned(annotation).write(value, "step 'login'")
 
@@ -290,7 +290,7 @@ def test_a_model_that_names_the_one_that_it_is_part_of_is_looked_through_once() 
 
 def test_what_no_type_can_write_is_told_as_ever() -> None:
     for annotation in (list[Painted], int, Any):
-        with pytest.raises(BadValue, match=r"^result\[0\]: range, which is no JSON"):
+        with pytest.raises(BadValue, match=r"^result\[0\]: range, which is not JSON"):
             Returned(annotation).write([range(3)], "result")
 
 

@@ -67,7 +67,7 @@ def test_g9_what_is_no_json_is_told_by_the_step_and_its_place() -> None:
     steps = steps_of.Steps(cast("Any", Keeping()), {}, lambda _: False, is_async=False)
 
     for result, place in ((object(), "step 'charge': "), ({"by": [object()]}, "step 'charge'.by[0]: ")):
-        with pytest.raises(BadValue, match=f"^{re.escape(place)}object, which is no JSON"):
+        with pytest.raises(BadValue, match=f"^{re.escape(place)}object, which is not JSON"):
             steps.call("charge", lambda value=result: value, (), retries=0, timeout=None)
 
 

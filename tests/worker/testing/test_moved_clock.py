@@ -120,9 +120,9 @@ async def test_a_server_of_the_same_thread_is_awaited_and_takes_no_worker_for_lo
 
 def test_a_clock_does_not_go_back_and_has_a_server() -> None:
     clock = MovableClock()
-    with pytest.raises(RuntimeError, match="give it to serve"):
+    with pytest.raises(RuntimeError, match="pass it to serve"):
         clock.move(1)
     with serve_in_thread(clock=clock), pytest.raises(ValueError, match="forward, not by -1 s"):
         clock.move(-1)
-    with pytest.raises(RuntimeError, match="give it to serve"):
+    with pytest.raises(RuntimeError, match="pass it to serve"):
         clock.move(1)

@@ -102,7 +102,7 @@ async def test_a_sealed_payload_that_does_not_tell_its_keys_is_refused(server: S
         sealed = sealed_payload(keyed.sealer, {"who": {}}, None, ["/tenant"])
 
         for payload in (sealed, {"treadle:encrypted": sealed["treadle:encrypted"]}):
-            with pytest.raises(ValidationFailed, match="does not say the key /who/customer of api: submit it by"):
+            with pytest.raises(ValidationFailed, match="lacks the key /who/customer of api: submit it with"):
                 await keyed.request("POST", path, {"payload": payload})
         with pytest.raises(InvalidPayload, match="are encrypted and this payload is not"):
             plain = {**sealed, "treadle:limit_keys": {"/who/customer": "acme & sons"}}

@@ -11,7 +11,7 @@ __all__ = ["Settings", "__version__", "create_app"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the application only when it is asked for, so that the command line stays quick."""
+    """Import the application only when it is needed, so that the command line stays fast."""
     if name == "create_app":
         from treadle_server.app import create_app
 

@@ -51,7 +51,7 @@ from treadle_server.webhooks.sender import Sender, Sends
 
 
 def rules_of(settings: Settings, internal: Executors | None = None) -> Rules:
-    """Return what the engine needs of the settings, and of the executors of `@internal` jobs."""
+    """Return what the engine needs to know of the settings, and of the executors of `@internal` jobs."""
     return Rules(
         allowed_categories=frozenset(settings.allowed_categories),
         worker_timeout=settings.worker_timeout_seconds,
@@ -64,7 +64,7 @@ def rules_of(settings: Settings, internal: Executors | None = None) -> Rules:
 
 
 def sender_of(engine: Engine, settings: Settings) -> Sender:
-    """Return what sends to webhooks; httpx is loaded when the first one is due."""
+    """Return the sender of webhooks; it imports httpx when the first delivery is due."""
     timeout = settings.webhook_timeout_seconds
 
     def post() -> Sends:
@@ -76,7 +76,7 @@ def sender_of(engine: Engine, settings: Settings) -> Sender:
 
 
 class _Parts:
-    """What one server is made of; made without a look at the store, which is opened by `start`."""
+    """The parts of one server; they are made without the store, which `start` opens."""
 
     def __init__(self, settings: Settings, clock: Clock | None, internal: Executors | None) -> None:
         self.settings = settings
@@ -103,7 +103,7 @@ class _Parts:
         self.relay: Relay | None = None
         self.leader: Leader | None = None
         self.bridge: Bridge | None = None
-        """To the executors of `@internal` jobs, which get the application."""
+        """Hands tasks to the executors of `@internal` jobs; set once there is an application, which they need."""
         if store.is_shared:
             direct_url = settings.database_direct_url or settings.database_url
             self.relay = relay = Relay(engine, direct_url)
@@ -113,7 +113,7 @@ class _Parts:
             relay.inbox.receiver.interests += [ctx.waits.awaits, live.results.awaits]
 
     async def start(self, stack: AsyncExitStack) -> None:
-        """Open the store and run everything until the stack is closed, which ends all in the opposite order."""
+        """Open the store and run everything until the stack is closed, which ends all parts in reverse order."""
         self.engine.hub.begin()
         stack.enter_context(hold_lock(self.store.url))
         if self.leader is not None:
@@ -163,20 +163,20 @@ def create_app(
 ) -> Starlette:
     """Return the application; its lifespan opens the store and runs the engine and the services.
 
-    `internal` runs the tasks of `@internal` jobs: a `treadle.internal.InternalRegistry`; left out, the one that the
-    settings name. The application's parts stand in `app.state.ctx` and `app.state.live`,
-    and in `app.state.failure` why it could not start.
+    `internal` runs the tasks of `@internal` jobs: a `treadle.internal.InternalRegistry`; by default the one that the
+    settings name. The application's parts are `app.state.ctx` and `app.state.live`, and `app.state.failure` is the
+    reason why it could not start.
 
-    Raises `ValidationFailed` for a data directory that can't be written, a database that is not known, a store of
-    artifacts that can't be used, and executors that are none; and `InvalidCategory` for executors of jobs that are
-    not admitted.
+    Raises `ValidationFailed` for a data directory that can't be written, an unknown kind of database, an artifact
+    store that can't be used, or invalid executors, and `InvalidCategory` for executors of jobs in a category that is
+    not allowed.
     """
     settings = settings or Settings()
     if internal is not None:
         executing.check(internal)
     elif settings.internal:
         internal = executing.load(settings.internal)
-    # Before the store makes it: tasks are nobody else's to read.
+    # Before the store creates it: nobody else may read the tasks.
     make_directory(settings.data_dir, name="the data directory", setting=DATA_DIR)
     parts = _Parts(settings, clock, internal)
 
@@ -188,7 +188,7 @@ def create_app(
             except TreadleError as error:
                 app.state.failure = error.detail
                 raise
-            except OSError as error:  # of a file: the token's, the artifacts'
+            except OSError as error:  # of a file, such as the token or an artifact
                 app.state.failure = f"the server can't start: {error}"
                 raise
             yield

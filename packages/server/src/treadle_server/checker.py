@@ -1,8 +1,8 @@
-"""The process that checks payloads aside from the server (operations/checker_process.py): it may be killed at any time.
+"""The process that checks payloads outside the server (operations/checker_process.py). It may be killed at any time.
 
-It reads requests from its standard input, a line of JSON each, and answers in lines on its standard output. Each
-portion of payloads is checked by a fork of it, which a timer of the system ends when it has worked for too long: no
-code in Python runs while a check does. Only what is imported here is in its memory.
+It reads requests from its standard input, one line of JSON each, and answers in lines on its standard output. A fork
+checks each portion of payloads, and a system timer kills the fork if it works for too long, because no Python code can
+run during a check. This module imports little, to keep the process small.
 """
 
 import gc
@@ -21,20 +21,20 @@ import orjson
 from treadle_server.domain.payloads import compiled, errors_of
 
 CHECK_SECONDS = 1.0
-"""Processor time for the check of one payload, and for compiling one schema."""
+"""Processor time to check one payload, or to compile one schema."""
 
 EXPLAIN_SECONDS = 0.25
-"""Processor time to say what is wrong with a payload that is refused."""
+"""Processor time to find out what is wrong with an invalid payload."""
 
 MOST_MEMORY = 1024**3
-"""Bytes of addresses."""
+"""Bytes of address space."""
 
 MOST_VALIDATORS = 50
 
 
 def main() -> None:
-    """Answer until the server closes its end."""
-    # Who stops the server stops every process of it: this one still answers, and ends with its input.
+    """Answer requests until the server closes the input."""
+    # These may be sent to every process of the server: this one still answers, and ends with its input.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(ValueError, OSError):
@@ -49,7 +49,7 @@ def main() -> None:
 def _served(
     kept: OrderedDict[str, jsonschema_rs.Validator], schema: str, payloads: list[str], *, explains: bool
 ) -> str:
-    """Compile the schema unless it is kept, check the payloads with it, and return how that ended."""
+    """Compile the schema unless it is in memory, check the payloads, and return how that ended."""
     if schema not in kept:
         _allow(CHECK_SECONDS)
         try:
@@ -67,7 +67,7 @@ def _served(
 
 
 def _check_in_fork(validator: jsonschema_rs.Validator, payloads: list[str], *, explains: bool) -> str:
-    """Check the payloads in a process of their own; return how it ended: `well`, `slow` or `died`."""
+    """Check the payloads in a fork; return how it ended: `well`, `slow` or `died`."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -82,10 +82,10 @@ def _check_in_fork(validator: jsonschema_rs.Validator, payloads: list[str], *, e
 
 
 def _check(validator: jsonschema_rs.Validator, payloads: list[str], *, explains: bool) -> None:
-    # A collection looks through all that was read, again and again: 15 MB of lists took three times as long.
+    # The garbage collector would go through the payload again and again: 15 MB of lists took three times as long.
     gc.disable()
     for text in payloads:
-        # Reading it takes as long as it is large, whatever the schema says.
+        # Parsing takes time in proportion to the size, whatever the schema is, so it is not limited.
         _allow(0)
         payload = json.loads(text)
         _allow(CHECK_SECONDS)
@@ -97,7 +97,7 @@ def _check(validator: jsonschema_rs.Validator, payloads: list[str], *, explains:
 
 
 def _allow(seconds: float) -> None:
-    """Have the system end this process when it has worked for so long from now on; 0: let it go on."""
+    """Let the system kill this process after so much processor time from now on; 0: no limit."""
     signal.setitimer(signal.ITIMER_PROF, seconds)
 
 

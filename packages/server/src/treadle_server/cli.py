@@ -1,4 +1,4 @@
-"""The commands `treadle server`, `treadle migrate` and `treadle copy`; what they need is loaded when they run."""
+"""The commands `treadle server`, `treadle migrate` and `treadle copy`; they import what they need when they run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -14,9 +14,9 @@ def _say(text: str) -> None:
 
 
 def _settings(**options: Any) -> Any:
-    """Return the settings: what the command line gives goes before the environment. Exits with what is wrong.
+    """Return the settings; options override the environment. Raises `click.UsageError` with what is wrong.
 
-    An empty option is a shell's variable that is not set: it would be another database, or the current directory.
+    An empty option is usually an unset shell variable: it would mean another database, or the current directory.
     """
     from pydantic import ValidationError
 
@@ -32,7 +32,7 @@ def _settings(**options: Any) -> Any:
 
 
 def _ended(error: Exception) -> click.ClickException:
-    """Return how a command ends: with 2 where a setting can't be meant, whoever finds that out, else with 1."""
+    """Return the exception that ends a command: with exit code 2 for an unusable setting, otherwise with 1."""
     from treadle_server.errors import SettingUnusable
     from treadle_server.serving.certificates import NoCertificate
 
@@ -55,15 +55,15 @@ _data_dir = click.option("--data-dir", type=click.Path(), help="Where the databa
 @click.option("--port", type=int, help="The port to listen on (7420); 0 picks a free one.")
 @_database
 @_data_dir
-@click.option("--auth", type=click.Choice(["token", "none"]), help="none: without tokens, on a loopback address only.")
+@click.option("--auth", type=click.Choice(["token", "none"]), help="none: no tokens, on a loopback address only.")
 @click.option("--tls-cert", type=click.Path(), help="Serve HTTPS: a PEM file with the certificate.")
-@click.option("--tls-key", type=click.Path(), help="Its key, unless it stands in the same file.")
+@click.option("--tls-key", type=click.Path(), help="The certificate's key, unless it is in the same file.")
 @click.option("--internal", metavar="MODULE:REGISTRY", help="The executors of @internal jobs: an InternalRegistry.")
 def server(**options: Any) -> None:
     """Serve tasks over HTTP and a websocket."""
     import contextlib
 
-    # Ctrl-C while the server still loads; later it has a handler of its own, and ends as well without an error.
+    # Ctrl-C while the server still loads; later it handles the signal itself, and ends without an error too.
     with contextlib.suppress(KeyboardInterrupt):
         _run_server(options)
 
@@ -77,7 +77,7 @@ def _run_server(options: dict[str, Any]) -> None:
     settings = _settings(**options)
     log.begin(settings.log_format)
     try:
-        raise_limit()  # the loop wants some too
+        raise_limit()  # before the loop, which needs some too
     except TooFewFiles as error:
         raise click.ClickException(str(error)) from None
     calm_collector()
@@ -88,7 +88,7 @@ def _run_server(options: dict[str, Any]) -> None:
 
 @contextmanager
 def _all_private() -> Iterator[None]:
-    """Have all that this process makes meanwhile, and what the libraries in it make, be this user's alone."""
+    """Make all files that this process or its libraries create in the block accessible to this user only."""
     import os
 
     from treadle_server.private import OTHERS
@@ -101,10 +101,10 @@ def _all_private() -> Iterator[None]:
 
 
 def calm_collector() -> None:
-    """Have the collector of cycles look less often.
+    """Run the garbage collector less often.
 
-    A batch makes thousands of objects that are freed by their counts; looking through them for cycles every 700 took a
-    third of a bulk submit's time.
+    A batch makes thousands of objects that reference counts free; a collection every 700 objects took a third of a
+    bulk submit's time.
     """
     import gc
 
@@ -112,14 +112,14 @@ def calm_collector() -> None:
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""The numbers that `mallopt` has for them, in glibc's malloc.h."""
+"""The numbers of these parameters of `mallopt`, from glibc's malloc.h."""
 
 
 def _keep_freed_memory() -> None:
-    """Have what a batch frees be kept for the next one, up to 16 MB, where the system's library is glibc.
+    """Let glibc keep up to 16 MB that a batch frees for the next one.
 
-    It gave nearly all of it back each time, and the system cleared it anew: a page for each drained task. Without that
-    a drain goes 6 % faster on SQLite and 4 on PostgreSQL (eight pairs each).
+    By default it gives nearly all of it back each time, and the system clears it again: a page for each drained task.
+    Without that a drain is 6 % faster on SQLite and 4 % on PostgreSQL (eight pairs each).
     """
     import ctypes
     import sys
@@ -132,7 +132,7 @@ def _keep_freed_memory() -> None:
 def _loop_factory() -> Any:
     try:
         import uvloop
-    except ImportError:  # it has no wheels for Windows
+    except ImportError:  # there are no wheels for Windows
         return None
     return uvloop.new_event_loop
 
@@ -158,23 +158,23 @@ async def _serve(settings: Any) -> None:
         except (NoCertificate, NotStarted, PortTaken, TreadleError) as error:
             raise _ended(error) from None
         if not serving_app.started:
-            return  # it was stopped by a signal before that
-        gc.freeze()  # what was imported and built is there to stay: no collection need look through it
+            return  # a signal stopped it before it had started
+        gc.freeze()  # what was imported and built stays for good: collections need not go through it
         _say_hello(settings, url_of(listener, settings))
         await serving
         if serving_app.has_left:
-            # What waits for the database waits on when it is cancelled: to close its connection well.
+            # Tasks that wait for the database go on waiting when they are cancelled, to close their connections.
             os._exit(0)
         if serving_app.outdated is not None:
             raise click.ClickException(serving_app.outdated)
         if serving_app.has_failed:
-            raise click.ClickException("a part of the server failed, and it can't go on without: its log says why")
+            raise click.ClickException("a part of the server failed, and it can't run without it: see its log")
 
 
 def _say_hello(settings: Any, url: str) -> None:
-    """Say where tasks are served; where that can't be written, as on a full disk, they are served all the same.
+    """Print where tasks are served; if that can't be written, as on a full disk, they are served all the same.
 
-    A log that is JSON has it as a line of its own: what collects logs often has the output too.
+    With a JSON log it is a log line, because log collectors often collect the standard output too.
     """
     import logging
 
@@ -186,7 +186,7 @@ def _say_hello(settings: Any, url: str) -> None:
 
 
 def _drop_output() -> None:
-    """Have what is still buffered be written nowhere: at its end Python would complain of it."""
+    """Redirect the standard output to nowhere: Python would fail at exit to write what is still buffered."""
     import os
     import sys
 
@@ -202,7 +202,7 @@ def _say_where(settings: Any, url: str) -> None:
 
     database = shown(parse_url(settings.database_url))
     needs_token = settings.auth == "token"
-    token = settings.token_file if needs_token else "none is needed: everybody on this machine is the superuser"
+    token = settings.token_file if needs_token else "not needed: everybody on this machine is the superuser"
     if settings.log_format == "json":
         logging.getLogger(__name__).info("Treadle serves %s; database %s; token %s", url, database, token)
         return
@@ -215,7 +215,7 @@ def _say_where(settings: Any, url: str) -> None:
 @click.command()
 @_database
 @_data_dir
-@click.option("--json", "is_json", is_flag=True, help="Print which database it is, and its revision now, as JSON.")
+@click.option("--json", "is_json", is_flag=True, help="Print the database and its revision as JSON.")
 def migrate(*, is_json: bool, **options: Any) -> None:
     """Bring the database's schema up to date; a server does so too when it starts."""
     import asyncio
@@ -250,9 +250,9 @@ async def _migrate(url: str) -> None:
 
 @contextmanager
 def _interrupted_at_once() -> Iterator[None]:
-    """Have Ctrl-C end the process, which leaves the database as it was.
+    """Let Ctrl-C end the process at once, which leaves the database as it was.
 
-    asyncio's own way waits for the loop, which SQLite keeps until a migration is over and committed.
+    asyncio would handle it in the loop, which SQLite blocks until the migration is committed.
     """
     import signal
 
@@ -270,8 +270,8 @@ def _interrupted_at_once() -> Iterator[None]:
 def copy(source: str, target: str, *, is_json: bool) -> None:
     """Copy a whole database to another one: FROM and TO are sqlite:///path or postgresql://…, in any combination.
 
-    No server may run on either. TO must be new, or empty at least; FROM stays as it is. What was copied is read again
-    and compared. Stopped or killed, it leaves nothing at TO, and is begun anew. Files of artifacts stay where they are.
+    No server may run on either. TO must be new or empty; FROM is not changed. The copy is read back
+    and compared. If it is stopped or killed, nothing is left at TO: start it again. Artifact files stay where they are.
     """
     import asyncio
     import time
@@ -287,7 +287,7 @@ def copy(source: str, target: str, *, is_json: bool) -> None:
     except TreadleError as error:
         raise _ended(error) from None
     except KeyboardInterrupt:
-        raise click.ClickException("stopped: nothing of it is at TO") from None
+        raise click.ClickException("stopped: nothing was left at TO") from None
     seconds = time.monotonic() - begun
     for line in (as_json(copied, seconds),) if is_json else lines(copied, seconds):
         _say(line)

@@ -1,4 +1,4 @@
-"""Where the server takes its time from; tests bring a clock of their own."""
+"""The server's clock; tests have one of their own."""
 
 import time
 from collections.abc import Callable
@@ -7,14 +7,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time of day, and a time that never jumps."""
+    """A source of the time of day, and of monotonic time."""
 
     def now(self) -> datetime:
         """Return the current instant in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds from an arbitrary start that only grow."""
+        """Return monotonic seconds from an arbitrary start."""
         ...
 
 
@@ -26,24 +26,24 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds from an arbitrary start that only grow."""
+        """Return monotonic seconds from an arbitrary start."""
         return time.monotonic()
 
 
 class Drift:
-    """How far the time of day parted from the time that passes, there and back: a clock that was set shows by it."""
+    """Measures by how much the time of day drifts from monotonic time: that shows a clock that was set, either way."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._least, self._most = float("inf"), float("-inf")
 
     def look(self, now: datetime) -> None:
-        """Note what the clock shows at this moment."""
+        """Note the clock's time at this moment."""
         apart = now.timestamp() - self._monotonic()
         self._least, self._most = min(self._least, apart), max(self._most, apart)
 
     def take(self, now: datetime) -> float:
-        """Return by how many seconds it was set at most since this was asked before; 0 when it is asked first."""
+        """Return by how many seconds the clock was set, at most, since the last call; 0 at the first call."""
         self.look(now)
         found = self._most - self._least
         self._least, self._most = float("inf"), float("-inf")

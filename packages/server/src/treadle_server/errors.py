@@ -1,4 +1,4 @@
-"""The errors of the server, each with the problem type that says it to clients.
+"""The errors of the server, each with the problem type that clients receive.
 
 TreadleError
 ├── Refused                     the request is at fault; nothing was changed
@@ -14,11 +14,11 @@ from treadle.wire.problems import PROBLEMS, ProblemType
 
 
 class TreadleError(Exception):
-    """Anything that the server says to a client as a problem."""
+    """Any error that the server answers to a client as a problem."""
 
     problem: ClassVar[str] = "internal-server-error"
     again_after: ClassVar[float | None] = None
-    """After how many seconds it is worth another try, where the error does not say by itself."""
+    """The default of `retry_after`: after how many seconds another try is worthwhile."""
 
     def __init__(
         self, detail: str, *, errors: list[dict[str, Any]] | None = None, retry_after: float | None = None
@@ -47,13 +47,13 @@ class Refused(TreadleError):
 
 
 class InvalidRoomId(Refused):
-    """A room id that is neither shared nor plain."""
+    """The room id is neither that of a shared room nor a plain one."""
 
     problem = "invalid-room-id"
 
 
 class InvalidCategory(Refused):
-    """A category outside the allow-list."""
+    """The category is not one of the allowed ones."""
 
     problem = "invalid-category"
 
@@ -65,13 +65,13 @@ class SchemaConflict(Refused):
 
 
 class JobNotFound(Refused):
-    """No such job, or not seen from the room."""
+    """No such job, or it is not visible from the room."""
 
     problem = "job-not-found"
 
 
 class TaskNotFound(Refused):
-    """No such task, or not for the asker to see."""
+    """No such task, or the principal may not see it."""
 
     problem = "task-not-found"
 
@@ -101,7 +101,7 @@ class ArtifactConflict(Refused):
 
 
 class RangeNotSatisfiable(Refused):
-    """The artifact has none of the bytes that are asked for; `size` is how many it has."""
+    """The artifact has none of the requested bytes; `size` is how many it has."""
 
     problem = "range-not-satisfiable"
 
@@ -141,13 +141,13 @@ class InvalidTaskTransition(Refused):
 
 
 class StaleRun(Refused):
-    """The run is over, or another worker's."""
+    """The run is over, or it is another worker's."""
 
     problem = "stale-run"
 
 
 class TaskConflict(Refused):
-    """The id is taken by other content, or the version has moved on."""
+    """The id belongs to other content, or the version has changed."""
 
     problem = "task-conflict"
 
@@ -157,13 +157,13 @@ class UniqueKeyHeld(TaskConflict):
 
 
 class Forbidden(Refused):
-    """The token does not allow it."""
+    """The token does not allow the request."""
 
     problem = "forbidden"
 
 
 class Unauthorized(Refused):
-    """No token, or not a valid one."""
+    """No token, or an invalid one."""
 
     problem = "unauthorized"
 
@@ -175,41 +175,41 @@ class InvalidPayload(Refused):
 
 
 class ValidationFailed(Refused):
-    """The request is not as documented."""
+    """The request is not valid."""
 
     problem = "validation-error"
 
 
 class SettingUnusable(ValidationFailed):
-    """A setting, or a command's argument, names what can't be meant, or needs what is not installed."""
+    """A setting, or a command's argument, has a value that can't be used, or needs something that is not installed."""
 
 
 class PayloadTooLarge(Refused):
-    """More bytes than the server takes."""
+    """More bytes than the server accepts."""
 
     problem = "payload-too-large"
 
 
 class WebhookNotFound(Refused):
-    """No such webhook in the room, or not the asker's to see."""
+    """No such webhook in the room, or the principal may not see it."""
 
     problem = "webhook-not-found"
 
 
 class FlowNotFound(Refused):
-    """No such flow, or not for the asker to see."""
+    """No such flow, or the principal may not see it."""
 
     problem = "flow-not-found"
 
 
 class DependencyCycle(Refused):
-    """Tasks of one request wait for each other in a circle."""
+    """Tasks of one request wait for each other in a cycle."""
 
     problem = "dependency-cycle"
 
 
 class TooManyRequests(Refused):
-    """The server has more waiting than it may hold."""
+    """The server has too many requests waiting, or too many bytes of them."""
 
     problem = "too-many-requests"
 
@@ -233,7 +233,7 @@ class MethodNotAllowed(Refused):
 
 
 class UpgradeRequired(Refused):
-    """The route is a websocket's, and the request asks for none."""
+    """The route is a websocket, and the request does not ask for an upgrade."""
 
     problem = "upgrade-required"
 
@@ -245,15 +245,15 @@ class StoreUnavailable(TreadleError):
     again_after = 1.0
 
 
-NOT_STARTED = "the application was not started: who mounts it runs its lifespan, `app.router.lifespan_context(app)`"
-"""Why an application writes nothing whose lifespan nobody runs."""
+NOT_STARTED = "the application was not started: when you mount it, run its lifespan, `app.router.lifespan_context(app)`"
+"""The error of an application whose lifespan nobody runs."""
 
 
 class DatabaseIsNewer(StoreUnavailable):
-    """A newer server has migrated the database: this one may not write to it."""
+    """A newer server has migrated the database, so this one must not write to it."""
 
 
 def no_job(full_name: str, room: str) -> JobNotFound:
-    """Return what is said of a job that is not there, and of one that may not be seen from the room."""
+    """Return the error for a job that does not exist, and for one that is not visible from the room."""
     who = "a server with `--internal` that" if full_name.startswith(f"{INTERNAL}:") else "a worker that"
-    return JobNotFound(f"there is no job {full_name} to be seen from room {room}: start {who} has it, or register it")
+    return JobNotFound(f"there is no job {full_name} visible from room {room}: start {who} has it, or register it")

@@ -1,9 +1,9 @@
-"""The server's log: one line for an event, and of lines that come again and again how often they came.
+"""The server's log: one line for each event; repeated lines are counted.
 
-What fails once often fails a thousand times a second, at many places at once. The first of equal lines is written, and
-then each minute one that counts them; a statement that writes ever different lines is cut to `MOST_DIFFERENT` a minute.
+What fails once often fails a thousand times a second, in many places at once. The first of equal lines is written, and
+then one line a minute that counts them; a statement with ever different lines is limited to `MOST_DIFFERENT` a minute.
 
-Modules write by `logging`, as the libraries do, and bind what a line is of by `treadle.wire.log_lines`.
+Modules use `logging`, as libraries do, and bind a line's fields with `treadle.wire.log_lines`.
 """
 
 import logging
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from treadle.wire.log_lines import Style, formatter, note
 
 WINDOW = 60.0
-"""Seconds from the first of equal lines, or from their last count, to the next count."""
+"""Seconds from the first of equal lines, or from their last count, to their next count."""
 
 MOST_DIFFERENT = 100
-"""Lines of one statement that are written in a window; the others are counted."""
+"""The most lines of one statement that are written in a window; the others are only counted."""
 
 _Statement = tuple[str, int]
 _Wording = tuple[str, int, str, str]
@@ -29,7 +29,7 @@ _Wording = tuple[str, int, str, str]
 
 @dataclass(slots=True)
 class _Window:
-    """What one statement wrote lately."""
+    """What one statement has logged recently."""
 
     began_at: float
     written: dict[_Wording, logging.LogRecord] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class _Window:
 
 
 class Folding(logging.Handler):
-    """Passes lines on to another handler, equal ones folded."""
+    """Passes lines on to another handler, and folds equal ones."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Folding(logging.Handler):
         monotonic: Callable[[], float] = time.monotonic,
         later: Callable[[float, Callable[[], None]], None] | None = None,
     ) -> None:
-        """`later` calls a function after some seconds, from whatever thread; by default, one of its own."""
+        """`later` calls a function after some seconds, in any thread; by default in a new one."""
         super().__init__()
         self._target = target
         self._monotonic = monotonic
@@ -59,13 +59,13 @@ class Folding(logging.Handler):
         self._alone = threading.RLock()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the line, or count it; with what is bound where it was written."""
+        """Write or count the line, with the fields that are bound where it was logged."""
         note(record)
         with self._alone:
             self._take(record)
 
     def _take(self, record: logging.LogRecord) -> None:
-        self._tell_what_is_due()
+        self._write_due_counts()
         window = self._windows.setdefault((record.pathname, record.lineno), _Window(self._monotonic()))
         error = record.exc_info[1] if record.exc_info else None
         line = (record.name, record.levelno, record.getMessage(), repr(error))
@@ -78,30 +78,30 @@ class Folding(logging.Handler):
             window.written[line] = record
             self._target.handle(record)
             return
-        self._tell_later()
+        self._count_later()
 
-    def _tell_later(self) -> None:
+    def _count_later(self) -> None:
         if not self._is_timed:
             self._is_timed = True
-            self._later(WINDOW, self._time_is_up)
+            self._later(WINDOW, self._on_window_end)
 
-    def _time_is_up(self) -> None:
+    def _on_window_end(self) -> None:
         with self._alone:
             self._is_timed = False
-            self._tell_what_is_due()
+            self._write_due_counts()
             if any(window.repeated or window.dropped for window in self._windows.values()):
-                self._tell_later()
+                self._count_later()
 
-    def _tell_what_is_due(self, *, is_over: bool = False) -> None:
+    def _write_due_counts(self, *, is_over: bool = False) -> None:
         now = self._monotonic()
         for place, window in list(self._windows.items()):
             if is_over or now - window.began_at >= WINDOW:
-                self._windows[place] = self._told(window, now)
+                self._windows[place] = self._write_counts(window, now)
                 if not self._windows[place].written:
                     del self._windows[place]
 
-    def _told(self, window: _Window, now: float) -> _Window:
-        """Write how often what came, and return the next window: what came again is still counted in it."""
+    def _write_counts(self, window: _Window, now: float) -> _Window:
+        """Write the counts of a window, and return the next one, in which its repeated lines are still counted."""
         passed = max(1, round(now - window.began_at))
         following = _Window(now)
         for line, count in window.repeated.items():
@@ -122,9 +122,9 @@ class Folding(logging.Handler):
         self._target.handle(counted)
 
     def flush(self) -> None:
-        """Write what was counted until now: the process ends."""
+        """Write what was counted until now, because the process ends."""
         with self._alone:
-            self._tell_what_is_due(is_over=True)
+            self._write_due_counts(is_over=True)
         self._target.flush()
 
 
@@ -135,24 +135,24 @@ def _later(seconds: float, call: Callable[[], None]) -> None:
 
 
 def begin(style: Style = "console") -> None:
-    """Write the log of this process to its standard error, from now on."""
+    """Write the log of this process to standard error from now on."""
     target = logging.StreamHandler()
     target.setFormatter(formatter(style))
     logging.basicConfig(level=logging.INFO, handlers=[Folding(target)])
     for chatty in ("alembic", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    logging.getLogger("uvicorn.error").addFilter(_says_more)
-    logging.captureWarnings(True)  # Python's own: a line each, too
+    logging.getLogger("uvicorn.error").addFilter(_is_not_startup_failure)
+    logging.captureWarnings(True)  # Python's warnings become log lines too
 
 
-def _says_more(record: logging.LogRecord) -> bool:
-    """Whether the line is not uvicorn's word for a start that failed: the command says it, with the reason."""
+def _is_not_startup_failure(record: logging.LogRecord) -> bool:
+    """Return whether the line is not uvicorn's about a failed start, which the command reports with the reason."""
     return record.msg != "Application startup failed. Exiting."
 
 
 @contextmanager
 def told(style: Style = "console") -> Iterator[None]:
-    """Write what the server's code logs meanwhile to standard error: how far a command is that may take minutes."""
+    """Write the server's log lines to standard error during the block, as the progress of a long command."""
     target = logging.StreamHandler()
     target.setFormatter(formatter(style))
     ours = logging.getLogger(__package__)

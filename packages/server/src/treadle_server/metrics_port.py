@@ -1,4 +1,4 @@
-"""A port of its own for `/metrics`, where nobody is asked for a token: for a Prometheus that can show none."""
+"""A separate port for `/metrics` without a token, for a Prometheus that can't send one."""
 
 import asyncio
 import contextlib
@@ -25,28 +25,28 @@ from treadle_server.settings import LOOPBACK
 log = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 20
-"""Connections; of more, the first that came is closed: all of them are strangers'."""
+"""The most connections; beyond that the oldest is closed, as all of them are strangers'."""
 
 
 class _Inner(uvicorn.Server):
-    """A server beside another one, which has the signals."""
+    """A server beside another one, which handles the signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave them to it."""
+        """Leave the signals to the other server."""
         yield
 
 
 @contextlib.asynccontextmanager
 async def metrics_port(metrics: Metrics, host: str, port: int) -> AsyncIterator[str]:
-    """Answer `/metrics` there during the block, which is given its URL. Raises `PortTaken`.
+    """Answer `/metrics` on this port during the block, which receives the URL. Raises `PortTaken`.
 
-    At a loopback address it is for this machine alone, and so for no web page whose name was rebound to it.
+    On a loopback address the Host header must be one too, against DNS rebinding by web pages.
     """
 
     async def page(request: Request) -> Response:
         if host in LOOPBACK and not names_loopback(request.headers.get("host", "")):
-            return Response("answered to localhost, 127.0.0.1 and [::1] only", 403, media_type="text/plain")
+            return Response("the Host header must name localhost, 127.0.0.1 or [::1]", 403, media_type="text/plain")
         try:
             return Response(await metrics.page(), headers={"Content-Type": CONTENT_TYPE})
         except StoreUnavailable as error:
@@ -55,7 +55,7 @@ async def metrics_port(metrics: Metrics, host: str, port: int) -> AsyncIterator[
     named = ("TREADLE_METRICS_HOST", "TREADLE_METRICS_PORT")
     with contextlib.closing(listen(host, port, named=named)) as listener:
         limits = ConnectionLimits(MOST_AT_ONCE, 0, allowing="nothing")
-        # uvicorn's type says a class, and all that it does is to call it.
+        # uvicorn's type asks for a class, but it only calls it.
         bounded: Any = partial(HttpConnection, limits=limits, turns=Turns())
         config = uvicorn.Config(
             Starlette(routes=[Route("/metrics", page)]),

@@ -1,7 +1,7 @@
-"""Files and directories that are this user's alone: in them are what people submitted, and the keys that sign for them.
+"""Files and directories for this user only: they contain submitted tasks, and the keys that sign credentials.
 
-Who may write in a directory puts another file in a file's place, so a directory that belongs to somebody else is no
-place for them; root's may be used, and root's alone by root. Windows keeps a user's files from others by itself.
+Whoever can write to a directory can replace the files in it, so a directory of another user is refused. Those of root
+are accepted, and for root only its own. Windows itself keeps a user's files from other users.
 """
 
 import errno
@@ -14,20 +14,20 @@ from treadle_server.errors import ValidationFailed
 
 DIRECTORY, FILE = 0o700, 0o600
 OTHERS = 0o077
-"""The permissions of group and others."""
+"""The permission bits of group and others."""
 
 
 def make_directory(path: Path, *, name: str, setting: str) -> Path:
-    """Make the directory and what is missing above it, for this user alone, and return it.
+    """Create the directory and its missing parents for this user only, and return it.
 
-    `name` is what it is called in an error, `setting` where another one is chosen. Raises `ValidationFailed` when it
-    can't be made or written, or belongs to another user.
+    Errors call it `name`, and `setting` says how to choose another. Raises `ValidationFailed` if the directory can't
+    be created or written, or belongs to another user.
     """
     try:
         _make(path)
         _check_owner(path, name, setting)
         if not os.access(path, os.W_OK | os.X_OK):
-            raise PermissionError(0, "it may not be written")
+            raise PermissionError(0, "no permission to write")
     except OSError as error:
         raise ValidationFailed(
             f"{name} {path} can't be used ({error.strerror or error}): make it writable, or choose another with"
@@ -37,24 +37,24 @@ def make_directory(path: Path, *, name: str, setting: str) -> Path:
 
 
 def make_file(path: Path, *, name: str, setting: str, sides: Iterable[str] = ()) -> None:
-    """Have the file be there, empty if it is new, and closed to others if it was not.
+    """Create the file if it does not exist, and take other users' permissions from it if it does.
 
-    So are the files beside it whose names end with one of `sides`. Raises `ValidationFailed` when it can't be, is
-    another user's, or a link to what is not there: an empty one is not made where a disk is not mounted.
+    The same permissions are taken from files beside it with one of the suffixes `sides`. Raises `ValidationFailed` if
+    that is impossible, or the file is another user's or a broken link: its disk may not be mounted.
     """
     try:
-        # One that is there is not opened: closing it would end what other connections of this process have locked.
+        # An existing file is not opened: closing it would release the locks of this process's other connections.
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE))
     except FileExistsError:
-        if not os.path.exists(path):  # noqa: PTH110 - a Path's own raises where it may not look
+        if not os.path.exists(path):  # noqa: PTH110 - Path.exists raises without permission
             raise ValidationFailed(
-                f"{name} {path} is a link to {path.readlink()}, which can't be found: look whether its disk is mounted,"
+                f"{name} {path} is a link to {path.readlink()}, which can't be found: check that its disk is mounted,"
                 f" remove the link, or choose another with {setting}"
             ) from None
         _check_owner(path, name, setting)
     except OSError as error:
         raise ValidationFailed(
-            f"{name} {path} can't be made ({error.strerror or error}): choose another with {setting}"
+            f"{name} {path} can't be created ({error.strerror or error}): choose another with {setting}"
         ) from None
     close_to_others(path)
     for one in (path.with_name(path.name + side) for side in sides):
@@ -63,21 +63,19 @@ def make_file(path: Path, *, name: str, setting: str, sides: Iterable[str] = ())
 
 
 def check_writable(path: Path, *, name: str, setting: str, sides: Iterable[str] = ()) -> None:
-    """Raise `ValidationFailed` when the file, or one beside it whose name ends with one of `sides`, may not be written.
+    """Raise `ValidationFailed` if the file, or one beside it with one of the suffixes `sides`, can't be written.
 
-    One that is not there yet is none of them.
+    Files that do not exist yet are accepted.
     """
     for one in (path, *(path.with_name(path.name + side) for side in sides)):
         if one.exists() and not os.access(one, os.W_OK):
-            raise ValidationFailed(
-                f"{name} {one} may not be written: make it writable, or choose another with {setting}"
-            )
+            raise ValidationFailed(f"{name} {one} can't be written: make it writable, or choose another with {setting}")
 
 
 def read_file(path: Path, *, name: str, setting: str) -> str | None:
-    """Return what stands in the file, without the blanks around it; None when there is none.
+    """Return the stripped text of the file; None if there is no file.
 
-    What is no text has signs in it that say so. Raises `ValidationFailed` when it can't be read.
+    Invalid UTF-8 is replaced. Raises `ValidationFailed` if the file can't be read.
     """
     try:
         return path.read_text(errors="replace").strip()
@@ -90,9 +88,9 @@ def read_file(path: Path, *, name: str, setting: str) -> str | None:
 
 
 def write_file(path: Path, text: str, *, name: str, setting: str) -> None:
-    """Put the file there in one step, readable by this user alone from the first moment on.
+    """Write the file atomically, readable by this user only from the start.
 
-    Raises `ValidationFailed` when it can't be written; then it is as it was before.
+    Raises `ValidationFailed` if it can't be written; then it is unchanged.
     """
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
@@ -106,24 +104,24 @@ def write_file(path: Path, text: str, *, name: str, setting: str) -> None:
             raise
     except OSError as error:
         raise ValidationFailed(
-            f"{name} {path} can't be written ({error.strerror or error}): see to it that it can, or choose another with"
+            f"{name} {path} can't be written ({error.strerror or error}): make it writable, or choose another with"
             f" {setting}"
         ) from None
 
 
 def close_to_others(path: Path) -> None:
-    """Take from group and others what they may do with a file of this user."""
+    """Take all permissions on a file of this user from group and others."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & OTHERS and _is_mine(path):
         path.chmod(mode & ~OTHERS)
 
 
 def _make(path: Path) -> None:
-    """Make the directory, and each one above that is missing, with the same permissions."""
+    """Create the directory and each missing parent, with the same permissions."""
     if path.is_dir():
         return
     if path.exists():
-        raise NotADirectoryError(errno.ENOTDIR, f"{path} is no directory")
+        raise NotADirectoryError(errno.ENOTDIR, f"{path} is not a directory")
     _make(path.parent)
     path.mkdir(mode=DIRECTORY, exist_ok=True)
 
@@ -146,4 +144,4 @@ def _user(number: int) -> str:
     try:
         return f"the user {pwd.getpwuid(number).pw_name}"
     except KeyError:
-        return f"the user with the number {number}"
+        return f"the user with the ID {number}"

@@ -1,4 +1,4 @@
-"""A real server for tests: in this process, on a free port, with a directory of its own."""
+"""A real server for tests: in this process, on a free port, with a temporary directory."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ from treadle_server.serving.server import Server, listen, url_of
 from treadle_server.settings import Settings, sqlite_url
 from treadle_server.store.store import SqlStore
 
-_OF_ITS_OWN: dict[str, Any] = {
+_ISOLATED: dict[str, Any] = {
     "host": "127.0.0.1",
     "port": 0,
     "metrics_port": None,
@@ -40,15 +40,15 @@ _OF_ITS_OWN: dict[str, Any] = {
     "database_direct_url": "",
     "artifacts": "",
 }
-"""Where it is reached and what it keeps, whatever the environment says of the server that others use."""
+"""Its own address and stores, whatever the environment says about another server."""
 
-_empty: list[bytes] = []
-"""A database without a row, once one was made in this process: making it takes 110 ms, and the rest of a start 45."""
+_empty_database: list[bytes] = []
+"""An empty database, once one was made in this process: that takes 110 ms, and the rest of a start 45."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server that runs."""
+    """A running server."""
 
     url: str
     token: str
@@ -58,50 +58,50 @@ class Served:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Return what a request needs to be the superuser's."""
+        """Return the headers with which requests are the superuser's."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
 class MovableClock(SystemClock):
-    """The machine's clocks, put forward by hand: give it to `serve` or `serve_in_thread`, as `clock`."""
+    """The machine's clocks, moved forward by hand: pass it to `serve` or `serve_in_thread` as `clock`."""
 
     def __init__(self) -> None:
         self._ahead = timedelta(0)
         self._server: tuple[asyncio.AbstractEventLoop, Engine] | None = None
 
     def now(self) -> datetime:
-        """Return what the server takes for the current instant, in UTC."""
+        """Return the instant that the server takes for the current one, in UTC."""
         return super().now() + self._ahead
 
     def monotonic(self) -> float:
-        """Return seconds from an arbitrary start, with those that were put forward."""
+        """Return monotonic seconds from an arbitrary start, including those moved forward."""
         return super().monotonic() + self._ahead.total_seconds()
 
     def move(self, time: float | timedelta) -> None:
-        """Put the server's clock forward, by seconds or a `timedelta`, and have done what is due by then.
+        """Move the server's clock forward, by seconds or a `timedelta`, and do what is due by then.
 
-        Delays and retries are over, leases that end by then are, deadlines are missed, limits have let go on whom their
-        rates do, and a schedule has made the one task for the ticks that have come; nobody has run them yet. Workers
-        are not taken for lost, whatever is moved: only what they hold. Call it from another thread than the server's;
-        there, `await` `moved`. Raises `ValueError` for a time before now, and `RuntimeError` while no server runs by
-        this clock, or from its own thread.
+        Afterwards delays and retries are over, leases have expired, deadlines are missed, tasks that waited for a
+        limit's rate are released, and each schedule has submitted one task for the ticks that have passed; none of
+        these tasks has run yet. Workers never become lost by this, only the runs that they hold. Call it from another
+        thread than the server's; in that one, `await moved(…)`. Raises `ValueError` for a negative time, and
+        `RuntimeError` if no server runs on this clock, or in the server's own thread.
         """
         loop, _ = self._served()
         if asyncio._get_running_loop() is loop:  # noqa: SLF001 - get_running_loop raises where there is none
-            raise RuntimeError("the server runs in this thread, and could not go on: await clock.moved(...)")
+            raise RuntimeError("the server runs in this thread, which move() would block: await clock.moved(...)")
         asyncio.run_coroutine_threadsafe(self.moved(time), loop).result()
 
     async def moved(self, time: float | timedelta) -> None:
-        """Do the same as `move` from the server's own thread.
+        """Do the same as `move`, from the server's own thread.
 
-        Raises `ValueError` for a time before now, and `RuntimeError` while no server runs by this clock.
+        Raises `ValueError` for a negative time, and `RuntimeError` if no server runs on this clock.
         """
         _, engine = self._served()
         by = time if isinstance(time, timedelta) else timedelta(seconds=time)
         if by < timedelta(0):
-            raise ValueError(f"a clock is moved forward, not by {in_seconds(by.total_seconds())}")
+            raise ValueError(f"a clock can only be moved forward, not by {in_seconds(by.total_seconds())}")
         self._ahead += by
-        # All are queued before anybody else sees the new time: the sweeper would give what is overdue its time anew.
+        # All are queued before anything else sees the new time: the sweeper would extend what is overdue.
         commands = (MissDeadlines(), ExpireLeases(grace=0), ReleaseHolds(self.now()), RestampPresent())
         await asyncio.gather(*(engine.run(command) for command in commands))
         for more in (MissDeadlines, ExpireLeases, FireDue, PromoteDue, OpenLimits):
@@ -110,12 +110,12 @@ class MovableClock(SystemClock):
 
     def _served(self) -> tuple[asyncio.AbstractEventLoop, Engine]:
         if self._server is None:
-            raise RuntimeError("no server runs by this clock: give it to serve() or serve_in_thread() as `clock`")
+            raise RuntimeError("no server runs on this clock: pass it to serve() or serve_in_thread() as `clock`")
         return self._server
 
     @contextlib.contextmanager
     def serving(self, engine: Engine) -> Iterator[None]:
-        """Move the time of this engine, which runs in this thread, during the block."""
+        """Make this the clock of the engine, which runs in this thread, during the block."""
         self._server = asyncio.get_running_loop(), engine
         try:
             yield
@@ -135,24 +135,24 @@ async def serve(
 
     `internal` runs the tasks of `@internal` jobs: a `treadle.internal.InternalRegistry`.
 
-    Without `database_url` tasks are kept in SQLite in a temporary directory, which is removed at the end, and without
-    `artifacts` these are kept there too. The environment's `TREADLE_*` count for what is not given here, but for those
-    that say where a server is reached and what it keeps.
+    Without `database_url` tasks are kept in SQLite in a temporary directory, which is removed at the end; without
+    `artifacts` these are kept there too. Settings that are not given come from `TREADLE_*` in the environment, except
+    those for the server's address and stores.
     """
     with contextlib.ExitStack() as stack:
         if "data_dir" not in settings:
             settings["data_dir"] = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="treadle-")))
         if database_url is None:
             database = Path(settings["data_dir"]) / "treadle.db"
-            if not _empty:
-                await _make_empty()
-            _put_empty(database)
+            if not _empty_database:
+                await _make_empty_database()
+            _write_empty_database(database)
             database_url = sqlite_url(database)
-        chosen = Settings(**{**_OF_ITS_OWN, "database_url": database_url, **settings})
+        chosen = Settings(**{**_ISOLATED, "database_url": database_url, **settings})
         app = create_app(chosen, clock=clock, internal=internal)
         listener = stack.enter_context(contextlib.closing(listen(chosen.host, chosen.port)))
         server = Server(app, chosen)
-        # No task group: it would wrap the errors of the block, which tests look at.
+        # No task group: it would wrap the block's errors, which tests check.
         serving = asyncio.create_task(server._serve([listener]), name="server")  # noqa: SLF001 - serve() takes the signals
         await server.until_started(serving)
         if isinstance(clock, MovableClock):
@@ -165,28 +165,28 @@ async def serve(
             await serving
 
 
-async def _make_empty() -> None:
-    """Keep what a database has in its file after all migrations."""
+async def _make_empty_database() -> None:
+    """Make an empty database with all migrations, and keep its bytes in `_empty_database`."""
     with tempfile.TemporaryDirectory(prefix="treadle-") as directory:
         store = SqlStore(sqlite_url(Path(directory, "treadle.db")))
         await store.open()
         await store.close()
-        _empty.append(await asyncio.to_thread(Path(directory, "treadle.db").read_bytes))
+        _empty_database.append(await asyncio.to_thread(Path(directory, "treadle.db").read_bytes))
 
 
-def _put_empty(path: Path) -> None:
-    """Put a database without a row where there is none."""
+def _write_empty_database(path: Path) -> None:
+    """Write an empty database unless there is one."""
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
-        path.write_bytes(_empty[0])
+        path.write_bytes(_empty_database[0])
 
 
 @contextlib.contextmanager
 def serve_in_thread(database_url: str | None = None, **settings: Any) -> Iterator[Served]:
-    """Serve from a thread during the block, for tests and scripts that are not asynchronous. As `serve` otherwise.
+    """Serve in a thread during the block, for tests and scripts that are not asynchronous. Otherwise as `serve`.
 
-    Raises what the server failed with, when it starts or when it ends.
+    Raises the server's error if it fails to start or to end.
     """
     started: threading.Event = threading.Event()
     found: list[Served] = []
@@ -204,7 +204,7 @@ def serve_in_thread(database_url: str | None = None, **settings: Any) -> Iterato
     def run() -> None:
         try:
             asyncio.run(main())
-        except BaseException as error:  # noqa: BLE001 - raised anew in the thread that asked
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             errors.append(error)
         finally:
             started.set()

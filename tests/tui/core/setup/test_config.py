@@ -31,7 +31,11 @@ def test_a_whole_file_says_all_of_it() -> None:
         ('\ntheme = "purple"', 2, "write one of dark, light, contrast"),
         ('theme = "dark"\nthema = "x"', 2, 'there is no setting "thema": write one of theme, ascii'),
         ("ascii = 1", 1, "ascii must be true or false"),
-        ('[contexts.a]\nurl = "http://h"\ntoken_file = "a\\u0000"', 3, "has a NUL in it, and nothing is called so"),
+        (
+            '[contexts.a]\nurl = "http://h"\ntoken_file = "a\\u0000"',
+            3,
+            "contains a NUL character, which no file name can",
+        ),
         ('[keys]\npause = "f5"\npuase = "f6"', 3, 'there is no action "puase"; do you mean "pause"?'),
         ('[keys]\npause = "r"', 2, 'would both have the key "r" in tasks: give one of them another'),
         ('[keys]\npause = "frob"', 2, 'there is no key "frob"'),

@@ -44,7 +44,7 @@ def test_10_every_task_can_be_read_back_from_its_text_and_nothing_in_it_is_obeye
         ('{"priority": 1.5}', "priority: write a whole number"),
         ('{"payload": null}', "payload: may not be null"),
         ('{"scheduled_at": null}', "scheduled_at: may not be null"),
-        ('{"scheduled_at": "noon"}', "scheduled_at: write the time as in"),
+        ('{"scheduled_at": "noon"}', "scheduled_at: write the time as"),
         ('{"weight": 0}', "weight: write 1 or more"),
         ('{"payload": {"x": NaN}}', "NaN is no JSON"),
         ('{"priority": 5, "priority": 1}', "the name 'priority' stands twice in one object: leave one of them"),

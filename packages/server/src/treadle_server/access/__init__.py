@@ -1,1 +1,1 @@
-"""Who asks: tokens and credentials, and the scopes that say what their holders may do."""
+"""Authentication: tokens and credentials, and the scopes that say what their holders may do."""

@@ -1,4 +1,4 @@
-"""Addresses that requests come from, as they are counted, trusted and told."""
+"""Client addresses, in the forms in which they are counted, trusted and logged."""
 
 from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
@@ -7,7 +7,7 @@ from treadle_server.settings import LOOPBACK
 
 
 def plain(address: str) -> str:
-    """Return an address, an IPv4 one as such: at a server that listens at `::` they come as IPv6 ones."""
+    """Return an address, with IPv4-mapped IPv6 as IPv4: a server that listens on `::` sees IPv4 clients that way."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -17,7 +17,7 @@ def plain(address: str) -> str:
 
 
 def network_of(address: str) -> str:
-    """Return what one customer has: of IPv6 the /64, of IPv4 the address alone."""
+    """Return the network that one customer has: the /64 of an IPv6 address, or the IPv4 address itself."""
     given = plain(address)
     try:
         parsed = ip_address(given)
@@ -27,7 +27,7 @@ def network_of(address: str) -> str:
 
 
 def names_loopback(host: str) -> bool:
-    """Return whether a Host header names a loopback address: a browser says the name that was rebound to one."""
+    """Return whether a Host header names a loopback address: after DNS rebinding a browser sends another name."""
     try:
         return urlsplit(f"//{host}").hostname in LOOPBACK
     except ValueError:

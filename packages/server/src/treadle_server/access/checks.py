@@ -1,4 +1,4 @@
-"""May they? Each question once, for the gate of the routes and for the commands that know the row."""
+"""Access checks, each in one place: for the routes, and for the commands, which know the row."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -18,32 +18,32 @@ from treadle_server.errors import Forbidden, ScheduleNotFound, TaskNotFound, no_
 
 
 def needs_scope(principal: Principal, scope: str) -> None:
-    """Raise `Forbidden`, naming the scope, unless the asker holds it, or one that reaches further."""
+    """Raise `Forbidden`, naming the scope, unless the principal holds it or a wider one."""
     if not principal.may(scope):
         raise _lacking(principal, scope)
 
 
 def _lacking(principal: Principal, scope: str) -> Forbidden:
-    """Return the refusal of who has not the scope; a run's credential has those that its task was submitted with."""
+    """Return the error for a missing scope; a run's credential has the scopes that its task was submitted with."""
     if principal.run is None:
         return Forbidden(f"the token lacks the scope {scope[:400]}")
     return Forbidden(f"the run's credential lacks the scope {scope[:400]}: submit the task with it among its scopes")
 
 
 def visibility_of(principal: Principal) -> Visibility | None:
-    """Return which rooms are read; None: all."""
+    """Return which rooms the principal may read; None: all."""
     return _named(principal, rights.READ)
 
 
 def own_workers(principal: Principal) -> OwnWorkers | None:
-    """Return which workers are the asker's own, as `is_own` says it of one; None: none are."""
+    """Return which workers are the principal's own, as `is_own` does for one worker; None if none are."""
     if principal.run is not None:
         return None
     return OwnWorkers(principal.user, _named(principal, rights.WORKER_ID))
 
 
 def _named(principal: Principal, kind: str) -> Visibility | None:
-    """Return what the asker's scopes of a kind name; None: all."""
+    """Return what the principal's scopes of a kind name; None: everything."""
     return None if principal.superuser or principal.scopes is None else _named_by(principal.scopes, kind)
 
 
@@ -61,7 +61,7 @@ def _named_by(scopes: frozenset[str], kind: str) -> Visibility | None:
 
 
 def is_reader(principal: Principal) -> bool:
-    """Return whether it may change nothing: its scopes are, as far as Treadle knows them, those of reading."""
+    """Return whether the principal may only read: none of its scopes that Treadle knows allows a change."""
     return not principal.superuser and principal.scopes is not None and not any(map(_writes, principal.scopes))
 
 
@@ -77,21 +77,21 @@ def _writes(scope: str) -> bool:
 
 
 def check_register(principal: Principal, room: str) -> None:
-    """Raise `Forbidden` unless the asker may register jobs in the room, and so serve them."""
+    """Raise `Forbidden` unless the principal may register, and so serve, jobs in the room."""
     if room == INTERNAL and not principal.superuser:
-        raise Forbidden(f"only a superuser registers jobs in {room}; use a room of your own")
+        raise Forbidden(f"only a superuser may register jobs in {room}; use a room of your own")
     if room in SHARED_ROOMS and not principal.may(rights.REGISTER + room):
         raise Forbidden(
-            f"{room} is shared: only a superuser registers and serves jobs there; use a room of your own, or ask for"
-            f" the scope {rights.REGISTER}{room}"
+            f"{room} is shared: only a superuser may register and serve jobs there; use a room of your own, or ask"
+            f" for the scope {rights.REGISTER}{room}"
         )
     needs_scope(principal, rights.REGISTER + room)
 
 
 def check_queue(principal: Principal, job: Job, room: str) -> None:
-    """Raise `Forbidden` unless the asker may pause the job's queue, `JobNotFound` when it does not even see the job.
+    """Raise `Forbidden` unless the principal may pause the job's queue, or `JobNotFound` if it may not see the job.
 
-    `room` is the one that the job was looked for from.
+    `room` is the room from which the job was looked up.
     """
     if principal.superuser or principal.may(rights.CONTROL + job.room):
         return
@@ -102,21 +102,21 @@ def check_queue(principal: Principal, job: Job, room: str) -> None:
         raise no_job(job.full_name, room)
     if job.room in SHARED_ROOMS:
         raise Forbidden(
-            f"only a superuser, or who holds the scope {rights.CONTROL}{job.room}, pauses queues of {job.room}"
+            f"only a superuser, or a token with the scope {rights.CONTROL}{job.room}, may pause queues of {job.room}"
         )
     raise _lacking(principal, rights.CONTROL + job.room)
 
 
 def check_schema(principal: Principal, job: Job) -> None:
-    """Raise `Forbidden` unless the asker may replace the job's schema, be it by a wider one."""
+    """Raise `Forbidden` unless the principal may replace or widen the job's schema."""
     if principal.superuser or principal.may(rights.CONTROL + job.room):
         return
     if principal.run is None and principal.user == job.owner:
         return
-    whose = "nobody that is known" if job.owner is None else f"{job.owner!r}"
+    whose = "an unknown user" if job.owner is None else f"{job.owner!r}"
     raise Forbidden(
-        f"the schema of {job.full_name} was registered by {whose}: only they, a superuser, or who holds the scope"
-        f" {rights.CONTROL}{job.room} may replace it"
+        f"the schema of {job.full_name} was registered by {whose}: only they, a superuser, or a token with the"
+        f" scope {rights.CONTROL}{job.room} may replace it"
     )
 
 
@@ -124,20 +124,20 @@ def check_schema(principal: Principal, job: Job) -> None:
 
 
 def check_create(principal: Principal, room: str, job_names: Iterable[str]) -> None:
-    """Raise `Forbidden` unless the asker may submit tasks of each of the jobs, by their full names, from the room."""
+    """Raise `Forbidden` unless the principal may submit tasks of all these jobs (full names) from the room."""
     if not principal.superuser:
         for name in job_names:
             needs_scope(principal, rights.create_task(room, name))
 
 
 def check_task_scopes(principal: Principal, scopes: Iterable[str]) -> None:
-    """Raise `Forbidden`, naming those that are missing, unless the asker holds every scope that a task carries."""
+    """Raise `Forbidden`, naming the missing scopes, unless the principal holds every scope of a task."""
     if lacking := [scope for scope in scopes if not principal.may(scope)]:
-        raise Forbidden(f"a task carries no scope that its submitter does not hold: {', '.join(lacking)[:1000]}")
+        raise Forbidden(f"a task can't have scopes that its submitter does not hold: {', '.join(lacking)[:1000]}")
 
 
 class Readable(Protocol):
-    """What of a task says who reads it."""
+    """The fields of a task that decide who may read it."""
 
     @property
     def id(self) -> str:
@@ -146,7 +146,7 @@ class Readable(Protocol):
 
     @property
     def room(self) -> str:
-        """The room that it was submitted from."""
+        """The room from which it was submitted."""
         ...
 
     @property
@@ -156,7 +156,7 @@ class Readable(Protocol):
 
     @property
     def submitter(self) -> str:
-        """Whose it is."""
+        """The user who submitted it."""
         ...
 
     @property
@@ -166,14 +166,14 @@ class Readable(Protocol):
 
 
 def submitted(principal: Principal, task: Readable) -> bool:
-    """Return whether the asker stands for the user who submitted the task, and might submit it now."""
+    """Return whether the principal is the user who submitted the task, and could still submit it."""
     if principal.user != task.submitter or principal.run is not None:
         return False
     return principal.scopes is None or principal.may(rights.create_task(task.room, task.job_name))
 
 
 def sees_flow(principal: Principal, flow: Flow) -> bool:
-    """Return whether the asker reads the flow: its room, or as its submitter who might still submit from there."""
+    """Return whether the principal may read the flow: its room, or as a submitter who could still submit from there."""
     visibility = visibility_of(principal)
     if visibility is None or visibility.admits(flow.room):
         return True
@@ -181,13 +181,13 @@ def sees_flow(principal: Principal, flow: Flow) -> bool:
 
 
 def _submits_from(principal: Principal, room: str) -> bool:
-    """Return whether the asker may submit tasks of some job from the room."""
+    """Return whether the principal may submit tasks of any job from the room."""
     submits = _named(principal, rights.CREATE)
     return submits is None or submits.reaches_into(f"{room}/")
 
 
 def sees(principal: Principal, task: Readable) -> bool:
-    """Return whether the asker reads the task: its room, or as its submitter, or with the scope of a run of it."""
+    """Return whether the principal may read the task: its room, as submitter, or with a scope of one of its runs."""
     visibility = visibility_of(principal)
     if visibility is None or visibility.admits(task.room) or submitted(principal, task):
         return True
@@ -196,12 +196,12 @@ def sees(principal: Principal, task: Readable) -> bool:
 
 
 def controls(principal: Principal, task: Task) -> bool:
-    """Return whether the asker may steer the task: a superuser, its submitter, or who may control its room's tasks."""
+    """Return whether the principal may control the task: as superuser, its submitter, or by the scope for its room."""
     return principal.superuser or submitted(principal, task) or principal.may(rights.CONTROL + task.room)
 
 
 def check_control(principal: Principal, task: Task) -> None:
-    """Raise `Forbidden` unless the asker may steer the task, `TaskNotFound` when it does not even see it."""
+    """Raise `Forbidden` unless the principal may control the task, or `TaskNotFound` if it may not even see it."""
     if controls(principal, task):
         return
     if not sees(principal, task):
@@ -212,19 +212,19 @@ def check_control(principal: Principal, task: Task) -> None:
 
 
 def check_send(principal: Principal, task: Task) -> None:
-    """Raise unless the asker may send the task a message: who may steer it, and its own run; as `check_control`."""
+    """Raise as `check_control`, unless the principal is the task's own open run, which may send it messages too."""
     if task.is_leased and principal.may(rights.claim_task(task.id, task.run_id)):
         return
     check_control(principal, task)
 
 
 def unseen(task_id: str) -> TaskNotFound:
-    """Return what is said of a task that is not there, and of one that the asker may not see."""
+    """Return the error for a task that does not exist, and for one that the principal may not see."""
     return TaskNotFound(f"there is no task {task_id}")
 
 
 def check_content(principal: Principal, task: Task) -> None:
-    """Raise `Forbidden` unless the asker holds the task's scopes: what its code is given to do is done with them."""
+    """Raise `Forbidden` unless the principal holds the task's scopes: its code acts with them on what it is given."""
     if task.scopes is not None and not principal.superuser:
         check_task_scopes(principal, orjson.loads(task.scopes))
 
@@ -233,9 +233,9 @@ def check_content(principal: Principal, task: Task) -> None:
 
 
 def check_schedule(principal: Principal, schedule: Schedule, job_name: str) -> None:
-    """Raise `Forbidden` unless the asker may steer the schedule of the job, `ScheduleNotFound` when it is not seen.
+    """Raise `Forbidden` unless the principal may control the schedule, or `ScheduleNotFound` if it may not see it.
 
-    Its owner may who might still submit its tasks.
+    Its owner may control it while they may submit its tasks.
     """
     if principal.superuser or principal.may(rights.CONTROL + schedule.room):
         return
@@ -246,8 +246,8 @@ def check_schedule(principal: Principal, schedule: Schedule, job_name: str) -> N
     if visibility is not None and not visibility.admits(schedule.room):
         raise ScheduleNotFound(f"there is no schedule {schedule.name!r} in room {schedule.room}")
     raise Forbidden(
-        f"schedule {schedule.name!r} belongs to {schedule.owner!r}: only they, a superuser, or who holds the scope"
-        f" {rights.CONTROL}{schedule.room} may steer it"
+        f"schedule {schedule.name!r} belongs to {schedule.owner!r}: only they, a superuser, or a token with the"
+        f" scope {rights.CONTROL}{schedule.room} may steer it"
     )
 
 
@@ -255,9 +255,9 @@ def check_schedule(principal: Principal, schedule: Schedule, job_name: str) -> N
 
 
 def check_limit(principal: Principal, room: str) -> None:
-    """Raise `Forbidden` unless the asker may set and delete the room's limits, which hold for everybody's tasks."""
+    """Raise `Forbidden` unless the principal may set and delete the room's limits, which apply to everybody's tasks."""
     if room in SHARED_ROOMS and not principal.superuser:
-        raise Forbidden(f"only a superuser sets limits of {room}; use a room of your own")
+        raise Forbidden(f"only a superuser may set limits in {room}; use a room of your own")
     if principal.superuser or principal.scopes is None:
         return
     needs_scope(principal, rights.CONTROL + room)
@@ -267,9 +267,9 @@ def check_limit(principal: Principal, room: str) -> None:
 
 
 def is_own(principal: Principal, worker: Worker) -> bool:
-    """Return whether the asker may act as the worker: a superuser, or its owner, but no run's credential.
+    """Return whether the principal may act as the worker: a superuser or its owner, but not a run's credential.
 
-    A token whose scopes are listed needs that of the worker's group and name besides.
+    A token with scopes also needs the scope for the worker's group and name.
     """
     if principal.superuser:
         return True
@@ -279,7 +279,7 @@ def is_own(principal: Principal, worker: Worker) -> bool:
 
 
 def check_own(principal: Principal, worker: Worker) -> None:
-    """Raise `Forbidden`, with the scope that is missing or that the worker is another user's, unless `is_own`."""
+    """Raise `Forbidden` unless `is_own`: because of a missing scope, or because the worker is another user's."""
     if is_own(principal, worker):
         return
     if principal.user == worker.owner and principal.run is None:
@@ -288,7 +288,7 @@ def check_own(principal: Principal, worker: Worker) -> None:
 
 
 def check_worker(principal: Principal, group: str | None, name: str | None, pool: str | None) -> None:
-    """Raise `Forbidden` unless the asker may be a worker of this group and name, and claim in its pool."""
+    """Raise `Forbidden` unless the principal may be a worker of this group and name, and claim in its pool."""
     if principal.superuser or principal.scopes is None:
         return
     needs_scope(principal, rights.worker_id(group, name))
@@ -296,7 +296,7 @@ def check_worker(principal: Principal, group: str | None, name: str | None, pool
 
 
 def speaks_for(principal: Principal, worker: Worker | None, task_id: str, run_id: int) -> bool:
-    """Return whether the asker may report of a run: as its worker, or with the run's own scope."""
+    """Return whether the principal may report on a run: as its worker, or with the run's own scope."""
     if principal.superuser or (principal.scopes is not None and principal.may(rights.claim_task(task_id, run_id))):
         return True
     return worker is not None and is_own(principal, worker)

@@ -1,7 +1,7 @@
-"""Temporary credentials: what a claim gives to the task's code, signed so that no server has to keep them.
+"""Temporary credentials, which a claim gives to the task's code: signed, so that no server has to store them.
 
-A credential is a JSON Web Token (RFC 7519, HS256) that holds the scope to report of one run, the scopes of its task,
-and nothing else; docs/decisions/0013 says why. It ends shortly after the lease that it was made for, and with its run.
+A credential is a JSON Web Token (RFC 7519, HS256) with the scope to report on one run and the scopes of its task, and
+no others; docs/decisions/0013 says why. It ends shortly after the lease that it was made for, and with its run.
 """
 
 import hmac
@@ -26,20 +26,20 @@ from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
 
 SKEW = timedelta(seconds=5)
-"""How long a credential outlives its lease: what the code sent in the lease's last moment may still be on its way."""
+"""How long a credential outlives its lease: requests from the lease's last moment may still be on their way."""
 
 ALGORITHM = "HS256"
 ISSUER = "treadle"
 LONGEST = 64 * 1024
-"""Characters of a credential at most; its task has a hundred scopes of 200 characters at most."""
+"""The most characters of a credential; a task has at most a hundred scopes of 200 characters."""
 
 _NEEDED = ["exp", "iss", "run", "scopes", "sub", "task"]
-# The store's clock says what has expired, not the one that the library would ask.
+# This server's clock decides what has expired, not the library's.
 _OPTIONS: Any = {"require": _NEEDED, "verify_exp": False, "verify_iat": False}
 
 
 class Credentials:
-    """Makes credentials and reads them."""
+    """Makes and verifies credentials."""
 
     def __init__(self, store: SqlStore, clock: Clock) -> None:
         self._store = store
@@ -47,9 +47,9 @@ class Credentials:
         self.keys = Keys(store, clock)
 
     def mint(self, task: Task | Lease, user: str) -> str:
-        """Return a credential for the task's open run, as a part of `user`.
+        """Return a credential for the task's open run, on behalf of `user`.
 
-        It lives until the end of the lease, and `SKEW` longer. Let the `keys` `look` before the claim.
+        It is valid until `SKEW` after the end of the lease. Call `keys.look` before the claim.
         """
         assert task.taken_until is not None
         scopes = [] if task.scopes is None else orjson.loads(task.scopes)
@@ -64,20 +64,20 @@ class Credentials:
         return _signed(claims, self.keys.signing)
 
     async def principal(self, token: str, *, late: timedelta = timedelta(0)) -> Principal:
-        """Return who a credential stands for. Raises `Unauthorized`, or `StoreUnavailable`.
+        """Return the principal of a credential. Raises `Unauthorized` or `StoreUnavailable`.
 
-        With `late` it is taken for so much longer than it lives: by routes whose commands look at the run's end
-        themselves, as the upload of artifacts does (`AFTER_EXCEPTION`).
+        With `late` it is accepted for that long after its end: for routes whose commands check the end of the run
+        themselves, such as the upload of artifacts (`AFTER_EXCEPTION`).
         """
         claims = await self._claims(token)
         expires_at = datetime.fromtimestamp(claims["exp"], UTC) + late
         if expires_at <= self._clock.now():
-            raise Unauthorized("the credential has expired with its lease: ask for a fresh one, reclaim gives it")
+            raise Unauthorized("the credential has expired with its lease: get a new one with reclaim")
         run = (TaskId(claims["task"]), int(claims["run"]))
         return Principal(claims["sub"], scopes=frozenset(claims["scopes"]), run=run, expires_at=expires_at)
 
     async def _claims(self, token: str) -> dict[str, Any]:
-        """Return what the credential says, whose signature is ours. Raises `Unauthorized`, or `StoreUnavailable`."""
+        """Return the claims of a credential with a valid signature. Raises `Unauthorized` or `StoreUnavailable`."""
         refusal = Unauthorized("the credential is not valid here: it was not signed by this server, or too long ago")
         try:
             if len(token) > LONGEST:
@@ -97,9 +97,9 @@ class Credentials:
         return claims
 
     async def check_open(self, principal: Principal) -> None:
-        """Raise `Unauthorized` when the run that a credential stands for is over, or `StoreUnavailable`.
+        """Raise `Unauthorized` if the run of a credential is over, or `StoreUnavailable`.
 
-        Not asked for commands about the run itself: those look at its row in their own transaction.
+        Not needed for commands about the run itself: they check its row in their own transaction.
         """
         if principal.run is None:
             return
@@ -108,13 +108,13 @@ class Credentials:
             found = await connection.execute(select(tasks.c.status, tasks.c.run_id).where(tasks.c.id == task_id))
             row = found.first()
         if row is None or row.run_id != run_id or row.status not in LEASED:
-            raise Unauthorized(f"run {run_id} of task {task_id} is over, and its credential with it")
+            raise Unauthorized(f"run {run_id} of task {task_id} is over, so its credential is no longer valid")
 
 
 def _signed(claims: dict[str, Any], key: SigningKey) -> str:
     """Return the claims as a token: RFC 7515, section 3.1, with the HS256 of RFC 7518, section 3.2.
 
-    The library, which reads them, takes its key for one of many kinds at each signature: 16 us instead of 4.
+    The library, which verifies them, looks up the kind of its key at each signature: 16 us instead of 4.
     """
     header = {"alg": ALGORITHM, "kid": key.id, "typ": "JWT"}
     signed = b".".join(_in_base64(orjson.dumps(part)) for part in (header, claims))

@@ -1,4 +1,4 @@
-"""How often tokens that are none came from an address: who guesses is told to wait, and the log hears of it once."""
+"""Counts invalid tokens by address: a client that guesses has to wait, and the log gets one line about it."""
 
 import logging
 from collections import deque
@@ -11,11 +11,11 @@ log = logging.getLogger(__name__)
 
 WINDOW_SECONDS = 10.0
 MOST_ADDRESSES = 10_000
-"""Addresses in memory; beyond, the one that was heard of first is forgotten."""
+"""The most addresses in memory; beyond that, the one that was seen first is forgotten."""
 
 
 class Failures:
-    """Counts the failures of each address within the window; of IPv6 of each /64, which is what one customer has."""
+    """Counts the failures of each address within the window; for IPv6 of each /64, which is what one customer has."""
 
     def __init__(self, most: int, clock: Clock) -> None:
         self._most = most
@@ -23,9 +23,9 @@ class Failures:
         self._by_address: dict[str, deque[float]] = {}
 
     def note(self, address: str) -> float | None:
-        """Note a failure; when there were too many, return after how many seconds the address may try again.
+        """Note a failure; if there were too many, return after how many seconds the address may try again.
 
-        What comes while it waits does not prolong the wait.
+        Failures during the wait do not prolong it.
         """
         if not self._most:
             return None
@@ -37,9 +37,7 @@ class Failures:
             return times[0] + WINDOW_SECONDS - now
         times.append(now)
         if len(times) == self._most:
-            log.warning(
-                "%d tokens that are not valid came from %s within %s", len(times), address, in_seconds(WINDOW_SECONDS)
-            )
+            log.warning("%d invalid tokens came from %s within %s", len(times), address, in_seconds(WINDOW_SECONDS))
         return None
 
     def _times(self, network: str) -> deque[float]:

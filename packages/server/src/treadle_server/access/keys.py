@@ -1,4 +1,4 @@
-"""The keys that sign temporary credentials: kept in the database, so that all of its servers share them."""
+"""The keys that sign temporary credentials: stored in the database, so that all of its servers share them."""
 
 import logging
 import math
@@ -17,13 +17,13 @@ from treadle_server.store.tables import signing_keys, status_in, tasks
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 5.0
-"""How long what was read of the keys is trusted: another server may have made a new one."""
+"""How long the keys in memory are trusted: another server may have made a new one."""
 
 KEPT = timedelta(hours=1)
-"""How long a key that signs no more verifies at least: for runs without a lease, and servers that hear of it late."""
+"""The least time for which a retired key still verifies: for runs without a lease, and servers that learn late."""
 
 SECRET_BYTES = 32
-"""HS256 wants a key as long as its digest (RFC 7518, section 3.2)."""
+"""HS256 requires a key at least as long as its digest (RFC 7518, section 3.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class SigningKey:
     secret: bytes = field(repr=False)
     created_at: datetime
     valid_until: datetime | None = None
-    """None for the one that signs."""
+    """None for the key that signs."""
 
 
 class Keys:
@@ -53,19 +53,19 @@ class Keys:
             await self.rotate()
 
     async def look(self) -> None:
-        """Read the keys again when that was not done lately. Raises `StoreUnavailable`."""
+        """Read the keys again, unless they were read in the last `FRESH_SECONDS`. Raises `StoreUnavailable`."""
         if self._clock.monotonic() - self._read_at > FRESH_SECONDS:
             await self._read()
 
     @property
     def signing(self) -> SigningKey:
-        """Return the key that signs: the newest, should two servers have made the first one at once."""
+        """Return the key that signs: the newest, in case two servers made the first one at once."""
         return max((key for key in self._known.values() if key.valid_until is None), key=lambda key: key.created_at)
 
     async def find(self, key_id: str) -> SigningKey | None:
-        """Return a key that verifies, or None. Raises `StoreUnavailable`.
+        """Return the key of this id if it still verifies, or None. Raises `StoreUnavailable`.
 
-        One that is not known yet is looked for at once: another server may have made it this very moment.
+        An unknown key is looked up at once: another server may have just made it.
         """
         await self.look()
         if key_id not in self._known:
@@ -75,10 +75,10 @@ class Keys:
         return None if is_over else key
 
     async def rotate(self, *, keeps_for: timedelta = timedelta(0), revokes: bool = False) -> list[SigningKey]:
-        """Make a new key, which signs from now on; return all keys, the newest first. Raises `StoreUnavailable`.
+        """Make a new key, which signs from now on; return all keys, newest first. Raises `StoreUnavailable`.
 
-        The others verify until the last lease of this moment has been over for `keeps_for`; with `revokes` they end
-        here and now.
+        The others verify until the last of the present leases has been over for `keeps_for`; with `revokes` they end
+        at once.
         """
         now = self._clock.now()
         key = SigningKey(secrets.token_hex(8), secrets.token_bytes(SECRET_BYTES), now)
@@ -102,7 +102,7 @@ class Keys:
 
 
 async def _last_lease(tx: Tx) -> datetime | None:
-    """Return when the last of the leases ends, or None when there is none."""
+    """Return when the last of the leases ends, or None if there is none."""
     last = select(func.max(tasks.c.taken_until)).where(status_in(*LEASED))
     found: datetime | None = (await tx.connection.execute(last)).scalar()
     return found

@@ -6,7 +6,7 @@ from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, InvalidRoom, pa
 from treadle_server.domain.jobs import NO_POOL
 
 OWN = "queue:"
-"""What Treadle's own scopes begin with."""
+"""The prefix of Treadle's own scopes."""
 
 REGISTER = "queue:register-job:"
 CREATE = "queue:create-task:"
@@ -16,7 +16,7 @@ CONTROL = "queue:control-task:"
 READ = "queue:read:"
 CLAIM_TASK = "queue:claim-task:"
 METRICS = "queue:metrics"
-"""Of all rooms together: it names no room."""
+"""For all rooms together: it names no room."""
 
 _FORMS = {
     READ: "<room>",
@@ -28,11 +28,11 @@ _FORMS = {
     CLAIM_TASK: "<task>/<run>",
     METRICS: "",
 }
-"""What stands behind each kind of scope."""
+"""What follows the prefix of each kind of scope."""
 
 
 def create_task(room: str, job_name: str) -> str:
-    """Return the scope to submit tasks of the job (its full name) from the room."""
+    """Return the scope to submit tasks of the job (a full name) from the room."""
     return f"{CREATE}{room}/{job_name}"
 
 
@@ -42,17 +42,17 @@ def claim_work(pool: str | None) -> str:
 
 
 def worker_id(group: str | None, name: str | None) -> str:
-    """Return the scope to be a worker of this group and name; where it has none, `-` stands in its place."""
+    """Return the scope to be a worker of this group and name; `-` stands for a missing one."""
     return f"{WORKER_ID}{group or NO_POOL}/{name or NO_POOL}"
 
 
 def claim_task(task_id: str, run_id: int) -> str:
-    """Return the scope to report of one run, which its temporary credential has."""
+    """Return the scope to report on one run, which its temporary credential has."""
     return f"{CLAIM_TASK}{task_id}/{run_id}"
 
 
 def misspelt(scope: str) -> str | None:
-    """Return what is wrong with a scope that begins as Treadle's own do and allows nothing; None for any other one."""
+    """Return what is wrong with a scope that has Treadle's prefix but allows nothing; None for any other scope."""
     if not scope.startswith(OWN):
         return None
     start = scope.removesuffix("*")
@@ -64,18 +64,18 @@ def misspelt(scope: str) -> str | None:
         verbs = {kind.removeprefix(OWN): kind for kind in _FORMS}
         nearest = [verbs[verb] for verb in get_close_matches(scope.removeprefix(OWN), verbs, n=1)]
         meant = [kind + _FORMS[kind] for kind in nearest or _FORMS]
-        return f"begins as Treadle's own do and is none of them: write {' or '.join(meant)}"
+        return f"starts with queue: but is not one of Treadle's scopes: write {' or '.join(meant)}"
     why = _unnamed(kind, start.removeprefix(kind), is_open=is_open)
     return None if why is None else f"allows nothing{why}: write {kind}{_FORMS[kind]}"
 
 
 def _unnamed(kind: str, named: str, *, is_open: bool) -> str | None:
-    """Return why what a scope of a kind names can't be; a pattern is `is_open`, and may stop anywhere."""
+    """Return why a scope can't name this; None if it can. A pattern (`is_open`) may stop anywhere."""
     first, slash, second = named.partition("/")
     if kind == METRICS:
-        return ", for metrics are of all rooms" if named else None
+        return ", because metrics cover all rooms" if named else None
     if kind == REGISTER and named == INTERNAL:
-        return f", for jobs of {INTERNAL} are registered by superusers alone"
+        return f", because only superusers register jobs of {INTERNAL}"
     if is_open:
         return None
     if not first or (bool(_FORMS[kind].partition("/")[1]) and not (slash and second)):
@@ -92,10 +92,10 @@ def _unnamed(kind: str, named: str, *, is_open: bool) -> str | None:
 
 
 def plain_user_may(scope: str) -> bool:
-    """Return whether a plain user has what the scope stands for.
+    """Return whether a plain user holds the scope.
 
-    He registers and submits in plain rooms, submits to `@global`, reads, and claims with workers of his own. That he
-    controls his own tasks and workers is no scope: it is theirs to whom they belong.
+    Plain users may register and submit in plain rooms, submit to `@global`, read, and claim with their own workers.
+    They control their own tasks and workers as owners, which takes no scope.
     """
     for kind in (READ, CLAIM_WORK, WORKER_ID):
         if scope.startswith(kind):
@@ -107,5 +107,5 @@ def plain_user_may(scope: str) -> bool:
 
 
 def _is_plain(rooms: str) -> bool:
-    """Return whether the rooms, one or those of a pattern, are plain ones alone: shared ones begin with an `@`."""
+    """Return whether a room or pattern covers only plain rooms: shared rooms begin with `@`."""
     return not rooms.startswith("@") and rooms not in {"", "*"}

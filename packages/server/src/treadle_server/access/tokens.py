@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens, kept as digests, and the first one, which the server writes to its data directory."""
+"""Bearer tokens, stored as digests, and the first one, which the server writes to its data directory."""
 
 import asyncio
 import contextlib
@@ -32,13 +32,13 @@ from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tokens
 
 FRESH_SECONDS = 5.0
-"""How long a token is trusted without asking the store: another server may have revoked it."""
+"""How long a token is trusted without asking the store again: another server may have revoked it."""
 
 MOST_KEPT = 10_000
-"""Tokens in memory; when there are more, all are forgotten and read again as they come."""
+"""The most tokens in memory; beyond that all are forgotten, and read again when they are used."""
 
 ANYBODY = Principal("admin", superuser=True)
-"""Whoever asks when the server runs without tokens."""
+"""The principal of every request if the server runs without tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +48,27 @@ class _Cached:
 
 
 def digest_of(token: str) -> bytes:
-    """Return what is kept of a token: it is random, so that a plain hash is enough.
+    """Return the digest under which a token is stored: tokens are random, so a plain hash is enough.
 
-    A token is looked up by its digest, never compared byte by byte: the time that takes tells nothing of any token, for
-    who changes a byte of his guess gets another digest altogether.
+    A token is looked up by its digest, never compared byte by byte. The time of that reveals nothing about any token,
+    because changing one byte of a guess changes the whole digest.
     """
     return sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 def new_token() -> str:
-    """Return a token that nobody has."""
+    """Return a new random token."""
     return f"tdl_{secrets.token_urlsafe(32)}"
 
 
-async def _alone(tx: Tx) -> None:
-    """Wait until no other server makes a token, and keep others from it until the commit; on SQLite none writes."""
+async def _lock_tokens(tx: Tx) -> None:
+    """Keep other servers from making tokens until the commit; on SQLite no other transaction writes anyway."""
     if tx.dialect == "postgresql":
         await tx.connection.execute(text("LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE"))
 
 
 class Access:
-    """Knows whose a token is and what it may do; what it has read it keeps in memory until it is revoked or too old."""
+    """Knows the principals of tokens, and keeps them in memory until they are revoked or too old."""
 
     def __init__(self, store: SqlStore, settings: Settings, clock: Clock) -> None:
         self._store = store
@@ -81,24 +81,24 @@ class Access:
         """Set, and replaced by a new one, whenever a token is revoked."""
 
     async def prepare(self) -> None:
-        """See to it that there is a key for credentials, and that the data directory holds a superuser's token.
+        """Make sure that there is a key for credentials, and a superuser's token in the data directory.
 
-        Raises `StoreUnavailable`, and `ValidationFailed` when the token's file can't be read or written.
+        Raises `StoreUnavailable`, and `ValidationFailed` if the token file can't be read or written.
         """
         await self.credentials.keys.prepare()
-        path, told = self._settings.token_file, {"name": "the token's file", "setting": DATA_DIR}
+        path, told = self._settings.token_file, {"name": "the token file", "setting": DATA_DIR}
         if self._settings.auth == "none":
             return
         if await self._is_superuser(read_file(path, **told)):
-            with contextlib.suppress(OSError):  # where the file is mounted to be read alone, the doctor says who may
+            with contextlib.suppress(OSError):  # on a read-only mount `treadle doctor` tells who may read it
                 close_to_others(path)
             return
         async with self._store.write() as tx:
-            await _alone(tx)
+            await _lock_tokens(tx)
             if await self._is_superuser(read_file(path, **told)):
-                return  # another server that has this directory too has made it meanwhile
+                return  # another server with the same directory has made it meanwhile
             token = new_token()
-            # Before the store knows it: a start that can't write it would leave a superuser's token that nobody has.
+            # Before the store has it: otherwise a failed write would leave a superuser's token that nobody knows.
             write_file(path, f"{token}\n", **told)
             name = f"local-{socket.gethostname()}"[:64]
             await self.issue(token, name, user="admin", superuser=True, within=tx)
@@ -114,11 +114,11 @@ class Access:
     async def identify(
         self, token: str | None, address: str, *, of_run: bool = False, late: timedelta = timedelta(0)
     ) -> Principal:
-        """Return who holds the token that came from an address; `of_run` and `late` as of `principal`.
+        """Return the principal of a token that came from an address; `of_run` and `late` are those of `principal`.
 
-        Raises `Unauthorized`, or instead `TooManyRequests` when too many tokens that are none came from there, and
-        `StoreUnavailable`. A valid one always gets in: it is looked up whatever came before it, for whoever holds it
-        may share the address with one who guesses.
+        Raises `Unauthorized`, or `TooManyRequests` instead if too many invalid tokens came from that address, and
+        `StoreUnavailable`. A valid token is always accepted, as its holder may share the address with a client that
+        guesses.
         """
         try:
             return await self.principal(token, of_run=of_run, late=late)
@@ -127,20 +127,20 @@ class Access:
             if wait is None:
                 raise
             raise TooManyRequests(
-                "too many tokens that are not valid came from this address; a valid one is let in", retry_after=wait
+                "too many invalid tokens came from this address; a valid one is still accepted", retry_after=wait
             ) from None
 
     async def until_invalid(self, token: str | None) -> None:
-        """Wait for the end of a token: `Unauthorized` is raised when it expires, or is revoked here or elsewhere."""
+        """Wait until a token expires or is revoked, here or elsewhere; then raise `Unauthorized`."""
         while True:
             revoked, expires_at = self.revoked, None
-            # While the store does not answer, nobody can be asked; the next turn will.
+            # While the store does not answer, try again in the next turn.
             with contextlib.suppress(StoreUnavailable):
                 expires_at = (await self.principal(token)).expires_at
             await self.until_unconfirmed(revoked, expires_at)
 
     async def until_unconfirmed(self, revoked: asyncio.Event, expires_at: datetime | None = None) -> None:
-        """Return when a token is to be looked up again: one was `revoked`, it expires, or some seconds have passed."""
+        """Wait until a token must be looked up again: some token was `revoked`, it expires, or its time is up."""
         seconds = FRESH_SECONDS
         if expires_at is not None:
             seconds = max(0.0, min(seconds, (expires_at - self._clock.now()).total_seconds()))
@@ -151,16 +151,16 @@ class Access:
             return
 
     async def principal(self, token: str | None, *, of_run: bool = False, late: timedelta = timedelta(0)) -> Principal:
-        """Return who holds the token. Raises `Unauthorized`, or `StoreUnavailable`.
+        """Return the principal of a token. Raises `Unauthorized` or `StoreUnavailable`.
 
-        A temporary credential ends with its run, unless what is asked for is `of_run`: then the command says so. It is
-        taken for `late` longer than it lives.
+        A temporary credential ends with its run, except for an operation `of_run`, whose command checks that itself.
+        It is accepted for `late` longer than it is valid.
         """
         if self._settings.auth == "none":
             return ANYBODY
         if not token:
             raise Unauthorized("send a token: Authorization: Bearer …")
-        if token.count(".") == 2:  # the form of a credential, which no token of the database has
+        if token.count(".") == 2:  # the form of a credential, not of a stored token
             principal = await self.credentials.principal(token, late=late)
             if not of_run:
                 await self.credentials.check_open(principal)
@@ -180,9 +180,9 @@ class Access:
             row = (await connection.execute(select(tokens).where(tokens.c.digest == digest))).first()
         if row is None or row.revoked_at is not None:
             self._kept.pop(digest, None)
-            # It goes into the reason of a websocket's close code too, which takes no more than 120 characters.
+            # Also the reason in a websocket's close frame, which has room for 120 characters.
             raise Unauthorized(
-                "the token is not valid here (revoked, or another server's): `treadle token create` makes others"
+                "the token is not valid here (revoked, or another server's): make one with `treadle token create`"
             )
         if len(self._kept) >= MOST_KEPT:
             self._kept.clear()
@@ -190,20 +190,20 @@ class Access:
         principal = Principal(row.user, row.superuser, scopes, expires_at=row.expires_at)
         kept = _Cached(principal, time.monotonic())
         if self.revoked is revoked:
-            # Else it may have been read before it was revoked.
+            # Otherwise it may have been read before it was revoked.
             self._kept[digest] = kept
         return kept
 
     async def make(self, wanted: TokenCreate) -> tuple[Row[tuple[object, ...]], str]:
-        """Make a token and return its row and its secret. Raises `ValidationFailed`."""
+        """Make a token; return its row and the token itself. Raises `ValidationFailed`."""
         expires_at = instant(wanted.expires_at, "expires_at")
         if expires_at is not None and expires_at <= self._clock.now():
             raise ValidationFailed("expires_at: is in the past")
         scopes = None if wanted.scopes is None else check_new(wanted.scopes)
         if scopes == ():
-            raise ValidationFailed("scopes: are none; leave them out for the rights of a plain user")
+            raise ValidationFailed("scopes: is empty; leave it out for the rights of a plain user")
         if scopes and wanted.superuser:
-            raise ValidationFailed("scopes: a superuser has all of them; leave them out, or leave out superuser")
+            raise ValidationFailed("scopes: a superuser has all of them; leave it out, or leave out superuser")
         superuser = wanted.superuser or EVERYTHING in (scopes or ())
         token = new_token()
         row = await self.issue(
@@ -227,9 +227,9 @@ class Access:
         expires_at: datetime | None = None,
         within: Tx | None = None,
     ) -> Row[tuple[object, ...]]:
-        """Let a new token be a user's, with these scopes, and return its row; what is given is not checked.
+        """Store a new token of a user, with these scopes, and return its row; the arguments are not checked.
 
-        `within` a transaction that is open, or else in one of its own. Raises `StoreUnavailable`.
+        Uses the open transaction `within`, or else one of its own. Raises `StoreUnavailable`.
         """
         values = {
             "id": str(uuid7()),
@@ -246,7 +246,7 @@ class Access:
             return (await tx.connection.execute(select(tokens).where(tokens.c.id == values["id"]))).one()
 
     async def page(self, *, limit: int, offset: int) -> tuple[list[Row[tuple[object, ...]]], int]:
-        """Return up to `limit` rows of `tokens` behind the first `offset`, newest first, and their total."""
+        """Return up to `limit` rows of `tokens` after the first `offset`, newest first, and their total."""
         async with self._store.read() as connection:
             total = (await connection.execute(select(func.count()).select_from(tokens))).scalar_one()
             newest = select(tokens).order_by(tokens.c.created_at.desc(), tokens.c.id.desc())
@@ -265,25 +265,25 @@ class Access:
         return found is not None
 
     def check_page(self, headers: Headers) -> None:
-        """Keep web pages out where no token does: raises `Forbidden` for a page of another site or name.
+        """Raise `Forbidden` for pages of another site or host name if no tokens keep them out.
 
-        A browser names the page's origin, and a name that was rebound to this address stands in Host.
+        A browser sends the page's origin; after DNS rebinding, Host has the rebound name.
         """
         if self._settings.auth == "none":
             if not names_loopback(headers.get("host", "")):
-                raise Forbidden("a server without tokens answers to localhost, 127.0.0.1 and [::1] only")
+                raise Forbidden("the Host header must name localhost, 127.0.0.1 or [::1], as the server has no tokens")
             self.check_origin(headers)
 
     def check_origin(self, headers: Headers) -> None:
-        """Raise `Forbidden` when a web page of another site asks, by the `Origin` that its browser sends.
+        """Raise `Forbidden` for the web page of another site, by the `Origin` that its browser sends.
 
-        Sites that `allowed_origins` names may ask.
+        Sites in `allowed_origins` are accepted.
         """
         origin = headers.get("origin")
         if origin is None or origin in self._settings.allowed_origins:
             return
-        if _place(origin) != headers.get("host", ""):
-            raise Forbidden(f"pages of {origin[:200]} may not use this server; see TREADLE_ALLOWED_ORIGINS")
+        if _host_of(origin) != headers.get("host", ""):
+            raise Forbidden(f"web pages of {origin[:200]} may not use this server; see TREADLE_ALLOWED_ORIGINS")
 
 
 def bearer(headers: Headers) -> str | None:
@@ -293,17 +293,17 @@ def bearer(headers: Headers) -> str | None:
         return None
     scheme, _, token = value.partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise Unauthorized("the Authorization header is not of the form: Bearer …")
+        raise Unauthorized("the Authorization header must have the form: Bearer …")
     return token.strip()
 
 
 def address_of(connection: HTTPConnection) -> str:
-    """Return the address that a request or a socket comes from."""
+    """Return the client's address of a request or websocket."""
     return connection.client.host if connection.client is not None else ""
 
 
-def _place(origin: str) -> str | None:
-    """Return the host and port of an origin; None when it is none."""
+def _host_of(origin: str) -> str | None:
+    """Return the host and port of an origin; None if it is malformed."""
     try:
         return urlsplit(origin).netloc
     except ValueError:

@@ -1,19 +1,19 @@
-"""What is said to the connection of a request or socket: that it is no stranger's any more, or that it ends."""
+"""Tells the connection of a request or websocket that its client is trusted, or that it must end."""
 
 from collections.abc import MutableMapping
 from typing import Any
 
 SCOPE_KEY = "treadle.connection"
-"""Where the scope of a request or a socket has the connection on which it came; another server's scope has none."""
+"""The key of the connection in the scope of a request or websocket; under other servers there is none."""
 
 
 def trust(scope: MutableMapping[str, Any]) -> None:
-    """Say that the scope's connection has shown a token, or a signed URL, that is accepted."""
+    """Mark the scope's connection as trusted: a token or signed URL was accepted on it."""
     if (connection := scope.get(SCOPE_KEY)) is not None:
         connection.trust()
 
 
 def drop(scope: MutableMapping[str, Any]) -> None:
-    """Cut the scope's connection, for nobody reads what is sent on it."""
+    """Cut the scope's connection."""
     if (connection := scope.get(SCOPE_KEY)) is not None:
         connection.drop()

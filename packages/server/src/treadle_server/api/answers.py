@@ -8,5 +8,5 @@ from treadle_server.operations.encode import dumps
 
 
 def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return the value, whatever `dumps` takes, as the JSON of an HTTP answer."""
+    """Return the value, anything that `dumps` accepts, as a JSON answer."""
     return Response(dumps(value), status, headers, "application/json")

@@ -1,4 +1,4 @@
-"""Artifacts over HTTP: announced, put, finished, listed and fetched (C10)."""
+"""Artifacts over HTTP: announce, upload, finish, list and fetch (C10)."""
 
 import logging
 from contextlib import suppress
@@ -30,14 +30,14 @@ from treadle_server.store.read.artifacts import Announced
 log = logging.getLogger(__name__)
 
 UPLOAD_SECONDS = 3600
-"""How long a URL for an upload is valid; an upload that has begun may take longer."""
+"""How long an upload URL is valid; an upload that has begun may take longer."""
 
 FETCH_SECONDS = 900
-"""How long a URL is valid at which a store gives an object."""
+"""How long the URL is valid from which the store serves an object."""
 
 
 async def announce(call: Call) -> Response:
-    """Announce an upload: 201 with the URL to put it to; 200 when it was announced before."""
+    """Announce an upload: 201 with the URL to PUT it to, or 200 if it was announced before."""
     wanted = _wanted(call)
     command = AnnounceArtifact(
         principal=call.principal,
@@ -54,7 +54,7 @@ def _wanted(call: Call) -> Artifact:
     settings, now = call.ctx.settings, call.ctx.now()
     if given.content_length > settings.artifacts_max_bytes:
         most = settings.artifacts_max_bytes
-        raise PayloadTooLarge(f"an artifact of {given.content_length} bytes is larger than this server takes: {most}")
+        raise PayloadTooLarge(f"an artifact of {given.content_length} bytes is too large: this server takes {most}")
     expires_at = instant(given.expires_at, "expires_at")
     if expires_at is not None and expires_at <= now:
         raise ValidationFailed(f"expires_at: {expires_at.isoformat()} is in the past")
@@ -97,7 +97,7 @@ async def _upload_data(call: Call, artifact: Artifact) -> dict[str, Any]:
         put_url = await objects.url("PUT", artifact.location, UPLOAD_SECONDS)
     else:
         put_url = _own_url(call, "PUT", artifact, expires)
-    # An upload that has begun may take longer than its URL lasts, and is finished when the last byte is there.
+    # An upload that has begun may outlast its URL; it is finished after its last byte.
     finish_url = _own_url(call, "POST", artifact, call.ctx.now() + ABANDONED) if objects.presigns else None
     headers = {"Content-Type": artifact.content_type}
     return {**data, "put_url": put_url, "headers": headers, "finish_url": finish_url, "expires": expires}
@@ -114,13 +114,13 @@ def _own_url(call: Call, method: str, artifact: Artifact, expires_at: datetime) 
 
 
 async def put(call: Call) -> Response:
-    """Take the bytes of an announced artifact: visible when the last one has come and been written."""
+    """Upload the bytes of an announced artifact, which becomes visible once all of them are written."""
     announced = await _announced(call, "PUT")
     artifact = announced.artifact
     _check_headers(call, artifact)
     upload = Upload(artifact, call.request.stream())
     if artifact.is_stored:
-        # The answer to the first upload was lost: the same bytes again change nothing, others are refused.
+        # The answer to the first upload was lost. Sending the same bytes again changes nothing; others are refused.
         again = ComingPieces(upload.chunks())
         while await again.next() is not None:
             pass
@@ -133,9 +133,10 @@ async def put(call: Call) -> Response:
 
 
 async def finish(call: Call) -> Response:
-    """Make visible what was put to the store itself: it is copied to where no URL leads, read through and compared.
+    """Finish an upload that went to the store itself: the object is copied, read through and compared.
 
-    Raises `ValidationFailed` when nothing was put, or something else than was announced.
+    The copy is at a place for which no URL was signed. Raises `ValidationFailed` if nothing was uploaded, or something
+    other than what was announced.
     """
     announced = await _announced(call, "POST")
     artifact, objects = announced.artifact, call.ctx.artifacts.objects
@@ -149,14 +150,14 @@ async def finish(call: Call) -> Response:
         await objects.copy(staged, location)
         found = await _check_copy(call, artifact, location)
     except FileNotFoundError:
-        raise ValidationFailed(f"nothing was put yet for {artifact.name!r}: put it to its put_url first") from None
+        raise ValidationFailed(f"nothing was uploaded yet for {artifact.name!r}: put it to its put_url first") from None
     stored = await _keep(call, announced, location, found)
     await objects.remove([staged])
     return answer(artifact_data(stored), 201)
 
 
 async def _check_copy(call: Call, artifact: Artifact, location: str) -> bytes:
-    """Return the digest of a copy that is as announced; remove it and raise `ValidationFailed` when it is not."""
+    """Return the digest of the copy. If it is not as announced, remove it and raise `ValidationFailed`."""
     objects = call.ctx.artifacts.objects
     found = await objects.read(location)
     try:
@@ -182,18 +183,19 @@ def _check_type(artifact: Artifact, content_type: str | None) -> None:
 
 
 async def _announced(call: Call, method: str) -> Announced:
-    """Return what the signed URL names. Raises `ArtifactNotFound` and `Forbidden`."""
+    """Return the upload that the signed URL names. Raises `ArtifactNotFound` or `Forbidden`."""
     artifact_id = call.path("upload_id")
     found = None
     if is_uuid(artifact_id):
         async with call.ctx.engine.store.read() as connection:
             found = await read_artifacts.announced(connection, artifact_id)
     if found is None:
-        raise ArtifactNotFound("no such upload is awaited; announce it again")
+        raise ArtifactNotFound("no such upload is expected; announce it again")
     query = call.request.query_params
     expires, signature = query.get("expires", ""), query.get("signature", "")
     call.ctx.artifacts.signer.check(method, found.artifact, expires, signature, call.ctx.now())
-    # Who has the URL was let in by a token: no crowd of strangers ends what may take an hour.
+    # The URL was given to a client with a token. Its upload may take an hour, and must not lose its connection to a
+    # crowd of clients without tokens.
     trust(call.request.scope)
     return found
 
@@ -208,13 +210,13 @@ def _check_headers(call: Call, artifact: Artifact) -> None:
 
 
 async def _keep(call: Call, announced: Announced, location: str, sha256: bytes) -> Artifact:
-    """Make an object visible; remove it when it is refused, or was stored before."""
+    """Make an object visible; remove it if it is refused or was stored before."""
     objects = call.ctx.artifacts.objects
     command = StoreArtifact(task_id=announced.task.id, artifact=announced.artifact, location=location, sha256=sha256)
     try:
         stored = await call.ctx.engine.run(command)
     except Refused:
-        # After any other failure it is not known whether the row was written: the sweeper finds out.
+        # After any other failure we don't know whether the row was written: the sweeper finds out.
         await objects.remove([location])
         raise
     if stored.location != location:
@@ -226,7 +228,7 @@ async def _keep(call: Call, announced: Announced, location: str, sha256: bytes) 
 
 
 async def list_of_task(call: Call) -> Response:
-    """List the task's artifacts, the last run's first; `run` narrows it to one."""
+    """List the task's artifacts, the last run's first; `run` limits the list to one run."""
     limit, offset = call.limit(), call.offset()
     task = await read_task(call.ctx, call.task_id)
     async with call.ctx.engine.store.read() as connection:
@@ -237,9 +239,9 @@ async def list_of_task(call: Call) -> Response:
 
 
 async def get(call: Call) -> Response:
-    """Fetch an artifact, of the last run that has it or of `run`: the bytes, or 303 to where the store gives them.
+    """Fetch an artifact of the last run that has it, or of `run`: its bytes, or 303 to the store's URL.
 
-    Raises `TaskNotFound`, `RangeNotSatisfiable`, and `ArtifactNotFound` when no run has one of this name.
+    Raises `TaskNotFound`, `RangeNotSatisfiable`, and `ArtifactNotFound` if no run has an artifact of this name.
     """
     task = await read_task(call.ctx, call.task_id)
     name = call.path("name")
@@ -252,7 +254,7 @@ async def get(call: Call) -> Response:
         return Response(status_code=304, headers=_kept(etag))
     objects = call.ctx.artifacts.objects
     if objects.presigns:
-        # What is signed is the method too.
+        # The signature covers the method too.
         method: Literal["HEAD", "GET"] = "HEAD" if call.request.method == "HEAD" else "GET"
         url = await objects.url(method, found.location, FETCH_SECONDS)
         return RedirectResponse(url, 303, {"Cache-Control": "no-store", "ETag": etag})
@@ -273,28 +275,28 @@ async def _streamed(call: Call, artifact: Artifact, etag: str) -> Response:
         pieces = await call.ctx.artifacts.objects.get(artifact.location, start=span.start, end=span.end)
     except FileNotFoundError:
         is_own = not call.ctx.settings.artifacts and call.ctx.engine.store.is_shared
-        elsewhere = "; or another server has it, and all of them need one TREADLE_ARTIFACTS" if is_own else ""
-        lost = f"the object of artifact {artifact.name!r} is gone from the store, or cut short{elsewhere}"
+        elsewhere = "; or another server has it: all servers need the same TREADLE_ARTIFACTS" if is_own else ""
+        lost = f"the object of artifact {artifact.name!r} is missing from the store, or truncated{elsewhere}"
         log.warning("%s: %s", artifact.location, lost)
         raise ArtifactNotFound(lost) from None
     return _Streamed(pieces, span.status, headers)
 
 
 class _Streamed(StreamingResponse):
-    """An answer that ends with its connection when the store fails in the midst: then its client has not all of it."""
+    """An answer that cuts the connection if the store fails halfway, so that the client knows it is incomplete."""
 
     async def stream_response(self, send: Send) -> None:
-        with suppress(StoreUnavailable):  # Its failure stands in the log.
+        with suppress(StoreUnavailable):  # the failure is in the log already
             await super().stream_response(send)
 
 
 def _kept(etag: str) -> dict[str, str]:
-    """Return headers by which a body may be kept, and asked about before each use: its reader's token may end."""
+    """Return headers that let clients cache a body but revalidate it before each use: their token may end."""
     return {"Cache-Control": "private, no-cache", "ETag": etag}
 
 
 def _guarded(artifact: Artifact) -> dict[str, str]:
-    """Return headers with which no browser runs what a task has stored on the server's own origin."""
+    """Return headers that keep browsers from running an artifact as a page of the server's own origin."""
     return {
         "Content-Type": artifact.content_type,
         "Content-Disposition": disposition(artifact.name),

@@ -1,4 +1,4 @@
-"""Request bodies, read within a bound."""
+"""Request bodies, read up to a limit."""
 
 from typing import Self
 
@@ -9,7 +9,7 @@ from treadle_server.operations.arriving import Arriving
 
 
 class Body:
-    """One request's body, whose bytes count from the first one until the block ends, in which it is answered."""
+    """The body of one request. Its bytes count as in use until the block ends, in which the request is answered."""
 
     def __init__(self, arriving: Arriving) -> None:
         self._arriving = arriving
@@ -22,10 +22,10 @@ class Body:
         self._arriving.note(self._size, 0, growing=0)
 
     async def read(self, request: Request, limit: int) -> bytes:
-        """Return it.
+        """Return the body.
 
-        Before all of it is read it raises `PayloadTooLarge` beyond `limit` bytes, and `TooManyRequests` when the bodies
-        under way are too large together.
+        Raises `PayloadTooLarge` as soon as it has more than `limit` bytes, and `TooManyRequests` as soon as the bodies
+        of all requests in progress are too large together.
         """
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > limit:

@@ -1,4 +1,4 @@
-"""Bulk actions over HTTP: a verb or edits for many tasks."""
+"""Bulk actions over HTTP: one verb, or edits, for many tasks."""
 
 from starlette.responses import Response
 
@@ -8,7 +8,7 @@ from treadle_server.operations.bulk import bulk, bulk_edit
 
 
 async def act_on_many(call: Call) -> Response:
-    """Apply one verb to the tasks named, or to those that a filter means at this moment."""
+    """Apply one verb to the named tasks, or to those that match a filter now."""
     return answer(await bulk(call.ctx, call.principal, call.body))
 
 

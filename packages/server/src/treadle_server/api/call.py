@@ -1,4 +1,4 @@
-"""One call over HTTP: the request with who asks, its path, its query and its body."""
+"""One call over HTTP: the request with its principal, path, query and body."""
 
 import re
 from collections.abc import Mapping
@@ -24,19 +24,19 @@ from treadle_server.operations.problems import from_validation
 from treadle_server.store.read.filters import seen
 
 MOST_OFFSET = 2**31 - 1
-"""The largest number of a step that PostgreSQL can compare: a list of steps begins with that number."""
+"""The largest step number that PostgreSQL can compare: the offset of a list of steps is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, with who asks and the body as its model."""
+    """One request, with its principal and the body as a model."""
 
     request: Request
     ctx: OperationContext
     principal: Principal
     body: Any = None
     per_page: int = PAGE
-    """How many items a page of the route has, unless the query says."""
+    """How many items a page of the route has, unless the query says otherwise."""
 
     def path(self, name: str) -> str:
         """Return a part of the path."""
@@ -45,34 +45,34 @@ class Call:
 
     @property
     def room(self) -> str:
-        """Return the room from the path, which was checked before anything else (routing.py)."""
+        """Return the room from the path, which routing.py checked before anything else."""
         return self.path("room")
 
     @property
     def visibility(self) -> Visibility | None:
-        """Return which rooms the asker reads; None: all."""
+        """Return the rooms that the principal may read; None: all."""
         return visibility_of(self.principal)
 
     @property
     def token(self) -> str | None:
-        """Return the token that came with it."""
+        """Return the token of the request."""
         return bearer(self.request.headers)
 
     def reference(self, path: str) -> str:
-        """Return where a client finds a path of the server: below the public URL, if one is set, which may have a path.
+        """Return the URL of a path of the server, below the public URL if one is set; that may have a path of its own.
 
-        Without one a client resolves it against the URL that it has asked.
+        Otherwise return the path, which the client resolves against the URL of its request.
         """
         return self.ctx.settings.public_url + path
 
     @property
     def task_id(self) -> TaskId:
-        """Return the task's id from the path. Raises `TaskNotFound` when it is no id at all."""
+        """Return the task's id from the path. Raises `TaskNotFound` if it is not a UUID."""
         return task_id_of(self.path("task_id"))
 
     @property
     def worker_id(self) -> WorkerId:
-        """Return the worker's id from the path. Raises `WorkerNotFound` when it is no id at all."""
+        """Return the worker's id from the path. Raises `WorkerNotFound` if it is not a UUID."""
         return worker_id_of(self.path("worker_id"))
 
     @property
@@ -112,20 +112,22 @@ class Call:
         return None if room is None else check_room(room)
 
     def id_beginning(self) -> str | None:
-        """Return the query's `id`, how an id begins; None without it. Raises `ValidationFailed`."""
+        """Return the query's `id`, the beginning of an id; None without it. Raises `ValidationFailed`."""
         text = self.text("id")
         if text is not None and not re.fullmatch(ID_BEGINNING, text):
-            raise ValidationFailed(f"id: {text[:40]!r} is not how an id begins: hexadecimal digits, and - between them")
+            raise ValidationFailed(
+                f"id: {text[:40]!r} is not the beginning of an id: write hexadecimal digits, with - between them"
+            )
         return text
 
     def filter(self, **fixed: Any) -> TaskFilter:
-        """Return the filter that the query describes, of what the asker reads. Raises `ValidationFailed`."""
+        """Return the filter that the query describes, of what the principal may read. Raises `ValidationFailed`."""
         query = self.request.query_params
         given: dict[str, Any] = {name: query[name] for name in TaskFilter.model_fields if name in query}
         given |= {name: query.getlist(name) for name in SEVERAL & query.keys()}
         if "status" in query:
             words = [word for part in query.getlist("status") for word in part.split(",") if word]
-            given["status"] = words or [""]  # which is none: a list of none would mean no task
+            given["status"] = words or [""]  # "" is refused; an empty list would match no task
         values.check(given)
         try:
             return seen(TaskFilter.model_validate({**given, **fixed}), self.visibility)

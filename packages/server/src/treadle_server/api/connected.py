@@ -1,4 +1,4 @@
-"""What is waited for as long as the client's connection stands."""
+"""Waits that end when the client closes its connection."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -11,20 +11,20 @@ from treadle_server.errors import StoreUnavailable
 T = TypeVar("T")
 
 CLOSING_SECONDS = 0.5
-"""How long a waiter may still take to answer when the server goes away."""
+"""How long a waiting request may still take to answer when the server shuts down."""
 
 
 class ClientGone(Exception):
-    """The client closed the connection while it was waited for something."""
+    """The client closed the connection while its request waited."""
 
 
 async def while_connected(
     request: Request, work: Awaitable[T], closing: asyncio.Event, invalid: Awaitable[None] | None = None
 ) -> T:
-    """Return what `work` returns.
+    """Return what `work` returns; cancel it if the request can't be answered any more.
 
-    It is cancelled, and `ClientGone` raised, when the client closes the connection; and with `StoreUnavailable` when
-    the server goes away; and with what `invalid` raises, which waits for the end of the asker's token.
+    Raises `ClientGone` if the client closes the connection, `StoreUnavailable` if the server shuts down, and what
+    `invalid` raises, which waits until the client's token is no longer valid.
     """
 
     async def watch() -> None:
@@ -40,7 +40,7 @@ async def while_connected(
     try:
         await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         if not worker.done() and closer.done():
-            # What wants to answer once more at the end may do so.
+            # Give the work a moment to answer by itself.
             await asyncio.wait({worker}, timeout=CLOSING_SECONDS)
         if worker.done():
             return worker.result()

@@ -1,4 +1,4 @@
-"""What an endpoint is: one line of the table in `routes.py`."""
+"""An endpoint: one line of the table in `routes.py`."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields
@@ -19,32 +19,32 @@ Handler = Callable[[Call], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list in a body of which the handler takes each item by itself: one that is wrong is refused alone."""
+    """A list in a body whose items the handler validates one by one: a wrong item is refused alone."""
 
     name: str
     outline: type[BaseModel]
-    """The body, with whatever stands in the list."""
+    """The body's model, with unvalidated items in the list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint(Operation):
-    """An operation of the wire, with what it needs and what answers it."""
+    """An operation of the wire, with its permission and its handler."""
 
     name: str
     handler: Handler
     permission: Permission
-    """What the gate checks before the handler is called (access/authorization.py)."""
+    """What is checked before the handler is called (authorization/authorization.py)."""
     items: Items | None = None
     per_page: int = PAGE
-    """How many items a page has, unless the query says."""
+    """How many items a page has, unless the query says otherwise."""
     streams: bool = False
-    """Whether the handler reads the body by itself, however large it is."""
+    """Whether the handler reads the body itself, without the limit on bodies."""
     late: timedelta = timedelta(0)
-    """How long after its end a credential is still taken, because the command looks at when the run ended."""
+    """How long an expired credential is still accepted, because the command itself checks when the run ended."""
 
     @classmethod
     def of(cls, name: str, handler: Handler, **more: Any) -> Self:
-        """Return the endpoint of the wire's operation of this name; `more` are fields that the server alone has."""
+        """Return the endpoint of the wire's operation `name`; `more` are the fields that only endpoints have."""
         said = {field.name: getattr(OPERATIONS[name], field.name) for field in fields(Operation)}
         if (item := said["item"]) is not None:
             said["answer"] = Page.__class_getitem__(item)
@@ -52,10 +52,10 @@ class Endpoint(Operation):
 
     @property
     def summary(self) -> str:
-        """Return the handler's first line."""
+        """Return the first line of the handler's docstring."""
         return (self.handler.__doc__ or "").partition("\n")[0]
 
     @property
     def tag(self) -> str:
-        """Return the group in which the document shows it."""
+        """Return the group in which the OpenAPI document shows it."""
         return self.handler.__module__.rsplit(".", 1)[-1]

@@ -9,7 +9,7 @@ from treadle_server.store.read.failures import groups
 
 
 async def list_all(call: Call) -> Response:
-    """Group the last failed runs by the type of their error and where it was raised; `room` and `job` narrow them."""
+    """Group the last failed runs by the type of their error and where it was raised; filter by `room` and `job`."""
     async with call.ctx.engine.store.read() as connection:
         found, is_capped = await groups(
             connection,

@@ -1,4 +1,4 @@
-"""Flows over HTTP: a list, one with its tasks and edges, and the verbs for all of its tasks."""
+"""Flows over HTTP: list them, get one with its tasks and edges, and apply a verb to all of its tasks."""
 
 from collections.abc import Awaitable, Callable
 
@@ -12,7 +12,7 @@ from treadle_server.store.read import flows as read_flows
 
 
 async def list_all(call: Call) -> Response:
-    """List flows, newest first; `room` narrows to those of a room, `id` to those whose ids begin so."""
+    """List flows, newest first; filter by `room`, or by the beginning of their `id`."""
     limit, offset, room, beginning = call.limit(), call.offset(), call.room_meant(), call.id_beginning()
     async with call.ctx.engine.store.read() as connection:
         found, total = await read_flows.page(
@@ -28,11 +28,11 @@ async def get(call: Call) -> Response:
 
 _DONE = {
     "cancel": "Cancel the tasks of a flow that have not ended",
-    "pause": "Pause the tasks of a flow that wait or run",
-    "resume": "Let the paused tasks of a flow go on",
-    "rerun-failed": "Run the failed tasks of a flow again, and put back what was cancelled because of them",
+    "pause": "Pause the waiting and running tasks of a flow",
+    "resume": "Resume the paused tasks of a flow",
+    "rerun-failed": "Run the failed tasks of a flow again, with those that were cancelled because of them",
 }
-"""What each verb does, as the OpenAPI document says."""
+"""The summary of each verb in the OpenAPI document."""
 
 
 def verb(name: str) -> Callable[[Call], Awaitable[Response]]:

@@ -12,9 +12,9 @@ from treadle_server.store.read import jobs as read_jobs
 
 
 async def register(call: Call) -> Response:
-    """Register a job: 201 when it is new or revived, 200 when it is there with the same schema."""
+    """Register a job: 201 if it is new or revived, 200 if it exists with the same schema."""
     wanted: JobRegister = call.body
-    # One who registers a job to be kept does not have to serve it.
+    # A client that registers a job to be retained need not serve it.
     makes_worker = wanted.worker_id is None and not wanted.retain
     done = await register_job(call.ctx, call.principal, call.room, wanted, make_worker=makes_worker)
     data = await shown_job(call.ctx, call.principal, done.job, done.worker_id)
@@ -36,7 +36,7 @@ async def list_in_room(call: Call) -> Response:
 async def get(call: Call) -> Response:
     """Get a job as the room sees it."""
     room, name = call.room, call.path("job_name")
-    # Read, not from the catalog: another server of this database may have paused it.
+    # Not from the catalog: another server of this database may have paused it.
     async with call.ctx.engine.store.read() as connection:
         [view] = await read_jobs.view(
             connection, [await read_jobs.by_name(connection, name, room=room)], call.visibility

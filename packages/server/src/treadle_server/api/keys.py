@@ -10,7 +10,7 @@ from treadle_server.domain.artifacts import AFTER_EXCEPTION
 
 
 async def rotate(call: Call) -> Response:
-    """Sign temporary credentials with a new key; those of the old ones stay valid, unless they are revoked."""
+    """Sign temporary credentials with a new key; those of the old keys stay valid, unless they are revoked."""
     wanted: KeysRotate = call.body
     ring = call.ctx.access.credentials.keys
     found = await ring.rotate(keeps_for=SKEW + AFTER_EXCEPTION, revokes=wanted.revoke)

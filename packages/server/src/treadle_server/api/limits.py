@@ -1,4 +1,4 @@
-"""Limits over HTTP: made, changed, listed with their use, deleted."""
+"""Limits over HTTP: create, change, list with their use, delete."""
 
 from starlette.responses import Response
 
@@ -20,7 +20,7 @@ def _name(call: Call) -> str:
 
 
 async def put(call: Call) -> Response:
-    """Make a limit, 201, or change the one of this name, while tasks wait for it and run."""
+    """Create a limit (201), or change the one of this name, even while tasks wait for it and run."""
     wanted: LimitPut = call.body
     data, is_new = await set_limit(call.ctx, call.principal, call.room, _name(call), wanted)
     return answer(data, 201 if is_new else 200)

@@ -1,4 +1,4 @@
-"""What the server says of itself: totals, health, and its problem types."""
+"""The server about itself: totals, health, and its problem types."""
 
 import asyncio
 from dataclasses import asdict
@@ -19,11 +19,11 @@ from treadle_server.services.base import WELL
 from treadle_server.store.read import stats as read_stats
 
 PATIENCE = 5.0
-"""Seconds that the store has to say that it is there: who asks whether a server is ready waits for no longer."""
+"""Seconds that the store has to answer: readiness probes don't wait longer."""
 
 
 async def stats(call: Call) -> Response:
-    """Give totals over all jobs and workers."""
+    """Get totals over all jobs and workers."""
     ctx = call.ctx
     async with ctx.engine.store.read() as connection:
         totals = await read_stats.totals(connection, call.visibility)
@@ -37,13 +37,13 @@ async def stats(call: Call) -> Response:
 
 
 async def recent_events(call: Call) -> Response:
-    """List the last transitions in brief, the oldest first; `room`, `job` and `task` narrow them.
+    """List the last transitions in brief, oldest first; filter by `room`, `job` and `task`.
 
-    Raises `ValidationFailed` for what is no task's id.
+    Raises `ValidationFailed` if `task` is not a task id.
     """
     task_id = call.text("task")
     if task_id is not None and not is_uuid(task_id):
-        raise ValidationFailed(f"task: {task_id[:100]!r} is no task's id: that is a UUID")
+        raise ValidationFailed(f"task: {task_id[:100]!r} is not a task id: write a UUID")
     limit = call.limit()
     found = call.ctx.recent.last(
         limit,
@@ -57,13 +57,13 @@ async def recent_events(call: Call) -> Response:
 
 
 async def healthz(call: Call) -> Response:
-    """Say that the process lives."""
+    """Check that the process is alive."""
     services, time = call.ctx.states(), SystemClock().now()
     return answer({"status": "ok", "version": __version__, "services": services, "time": time})
 
 
 async def readyz(call: Call) -> Response:
-    """Say whether the store can be read and written, and every service's last turn was good; 503 otherwise."""
+    """Check that the store can be read and written, and every service's last turn succeeded; 503 if not."""
     services = call.ctx.states()
     if services.get("store", "ok") == "ok":
         services["store"] = await _store(call.ctx)
@@ -87,7 +87,7 @@ async def _store(ctx: OperationContext) -> str:
 async def problem_page(call: Call) -> Response:
     """Explain a problem type.
 
-    Raises `NoSuchRoute` for a name that is none.
+    Raises `NoSuchRoute` for an unknown name.
     """
     kind = PROBLEMS.get(call.path("name"))
     if kind is None:

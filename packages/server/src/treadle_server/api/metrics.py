@@ -7,5 +7,5 @@ from treadle_server.services.metrics import CONTENT_TYPE
 
 
 async def metrics(call: Call) -> Response:
-    """Give the metrics in Prometheus' text format."""
+    """Get the metrics in Prometheus' text format."""
     return Response(await call.ctx.metrics.page(), headers={"Content-Type": CONTENT_TYPE})

@@ -23,13 +23,13 @@ from treadle_server.api.endpoint import Endpoint
 
 ALWAYS = ("validation-error", "store-unavailable")
 GUARDED = ("unauthorized", "forbidden", "too-many-requests")
-"""What every route answers that needs a token: for a wrong one, one with too few scopes, and too many wrong ones."""
+"""The problems of routes that need a token: an invalid token, too few scopes, too many invalid tokens."""
 UNREAD = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
           HTTPStatus.SERVICE_UNAVAILABLE)  # fmt: skip
-"""What a connection answers, in plain text, to a request that comes to no route (`serving.connections`)."""
+"""What a connection answers to a request that reaches no route (`serving.connections`)."""
 _SESSION: tuple[type[BaseModel], ...] = (Frame, Hello, Watch, Unwatch, Every, Report)
 _ANSWERS: tuple[type[BaseModel], ...] = (Problem, Claim, Receipt)
-"""What is answered or pushed and no route's own answer."""
+"""Models of answers and pushes that are not a route's own answer."""
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 0, "maximum": MOST_OF_PAGE},
     "offset": {"type": "integer", "minimum": 0},
@@ -38,41 +38,41 @@ _QUERY: dict[str, dict[str, Any]] = {
     "state": {"type": "string", "enum": list(get_args(DeliveryState)), "default": "dead"},
     "id": {"type": "string", "pattern": ID_BEGINNING},
 }
-"""Parameters of the query that are not just any text."""
+"""Query parameters that are not plain text."""
 
 _HEADERS: dict[str, list[dict[str, Any]]] = {
-    "get": [{"name": "Prefer", "description": "`wait=N`: answer when it is over, after N seconds at the latest."}],
+    "get": [{"name": "Prefer", "description": "`wait=N`: answer when the task is over, or after N seconds."}],
     "claim": [
         {
             "name": "Idempotency-Key",
-            "description": "The request may be sent again under it, when its answer was lost.",
+            "description": "A key of your choice: send the request again with it if the answer was lost.",
             "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT, "pattern": "^[ -~]+$"},
         }
     ],
     "get_artifact": [
-        {"name": "Range", "description": "One part of the bytes, as `bytes=0-99`."},
-        {"name": "If-Range", "description": "The ETag of the bytes of which a part is wanted."},
-        {"name": "If-None-Match", "description": "The ETag of the bytes that the asker has."},
+        {"name": "Range", "description": "One part of the bytes, such as `bytes=0-99`."},
+        {"name": "If-Range", "description": "The ETag of the bytes that `Range` refers to."},
+        {"name": "If-None-Match", "description": "The ETag of the bytes that the client has."},
     ],
 }
-"""What a request may say in headers, by its operation."""
+"""The request headers of an operation, by its name."""
 
 _TEXT = {"type": "string"}
 _ANSWERED: dict[str, dict[str, Any]] = {
-    "Location": {"description": "Where that is.", "schema": _TEXT},
+    "Location": {"description": "The URL of the resource.", "schema": _TEXT},
     "Retry-After": {"description": "Seconds to wait before asking again.", "schema": {"type": "integer"}},
-    "WWW-Authenticate": {"description": "How to show a token.", "schema": _TEXT},
-    "Preference-Applied": {"description": "The part of `Prefer` that was heeded.", "schema": _TEXT},
-    "ETag": {"description": "Names the bytes: their SHA-256.", "schema": _TEXT},
-    "Content-Range": {"description": "Which part it is of how many bytes.", "schema": _TEXT},
+    "WWW-Authenticate": {"description": "How to send a token.", "schema": _TEXT},
+    "Preference-Applied": {"description": "The part of `Prefer` that was applied.", "schema": _TEXT},
+    "ETag": {"description": "The SHA-256 of the bytes.", "schema": _TEXT},
+    "Content-Range": {"description": "Which bytes these are, and how many there are in all.", "schema": _TEXT},
 }
-"""The headers of answers."""
+"""Response headers, by name."""
 
 _OF_STATUS: dict[int, list[str]] = {
     206: ["Content-Range"], 303: ["Location"], 401: ["WWW-Authenticate"], 416: ["Content-Range"],
     429: ["Retry-After"], 503: ["Retry-After"],
 }  # fmt: skip
-"""Which an answer may have, whatever was asked."""
+"""The response headers of a status, for every operation."""
 
 _OF_OPERATION: dict[tuple[str, int], list[str]] = {
     ("submit_one", 200): ["Location"],
@@ -85,14 +85,14 @@ _OF_OPERATION: dict[tuple[str, int], list[str]] = {
     ("get_artifact", 206): ["ETag"],
     ("get_artifact", 304): ["ETag"],
 }
-"""Which it has besides, by its operation."""
+"""Further response headers, by operation and status."""
 
 Schemas = Mapping[Any, dict[str, Any]]
-"""A reference by (model, mode)."""
+"""References to schemas, by (model, mode)."""
 
 
 def document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
-    """Return the document of the endpoints."""
+    """Return the OpenAPI document of the endpoints."""
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "validation") for model in _SESSION]
     models += [(model, "serialization") for model in _ANSWERS]
     models += [(e.body, "validation") for e in endpoints if e.body is not None]
@@ -128,7 +128,7 @@ def _operation(endpoint: Endpoint, schemas: Schemas, filters: dict[str, Any]) ->
         operation["requestBody"] = {"content": content, "required": not endpoint.body_optional}
     if endpoint.streams:
         content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-        said = "The bytes. Their Content-Type is the one that was announced."
+        said = "The bytes, with the Content-Type that was announced."
         operation["requestBody"] = {"content": content, "required": True, "description": said}
     if endpoint.permission.is_open:
         operation["security"] = []
@@ -157,7 +157,7 @@ def _parameters(endpoint: Endpoint, filters: dict[str, Any]) -> list[dict[str, A
         if name == "limit":
             schema = {**schema, "default": endpoint.per_page}
         elif "cursor" in endpoint.query and name in filters:
-            # Several values stand there several times. What is null is left out.
+            # Several values are given by repeating the parameter; null is given by leaving it out.
             [schema] = [given for given in filters[name]["anyOf"] if given != {"type": "null"}]
         found.append({"name": name, "in": "query", "required": name in SIGNED, "schema": schema})
     headers = _HEADERS.get(endpoint.name, [])

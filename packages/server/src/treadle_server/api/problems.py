@@ -30,13 +30,13 @@ SESSION = "/v1/session"
 """Where sessions are opened."""
 
 _BEFORE = re.compile(r"(/v1|(?!/v1/).+?)/v1/")
-"""What stands before a route, in the path of a request that was sent to an address with a path of its own."""
+"""Matches a path with something before the route: the server's address, or a proxy's, has a path of its own."""
 
 
 def problem_response(
     error: TreadleError, request: HTTPConnection, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the answer that says what went wrong: the problem, its status, and `Retry-After` if it has one."""
+    """Return the error as an answer: its problem, its status, and `Retry-After` if it has one."""
     headers = dict(headers or {})
     if error.retry_after is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after))
@@ -49,13 +49,13 @@ def problem_response(
 
 
 async def on_http_exception(request: Request, error: Exception) -> Response:
-    """Say as a problem what the router itself refuses: no such route, or not with this method."""
+    """Answer what the router itself refuses as a problem: an unknown route, or a method that it does not have."""
     assert isinstance(error, HTTPException)
     headers = error.headers or {}
     refused: TreadleError
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = headers.get("Allow", "")
-        refused = MethodNotAllowed(f"{request.method} is not a method of {request.url.path}; use {allowed}")
+        refused = MethodNotAllowed(f"{request.method} is not allowed on {request.url.path}; use {allowed}")
     elif error.status_code == HTTPStatus.NOT_FOUND:
         refused = NoSuchRoute(f"there is no route {request.url.path}{_why_no_route(request)}")
     else:
@@ -66,27 +66,27 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
 def _why_no_route(request: Request) -> str:
     if (found := _BEFORE.match(request.url.path)) is not None:
         whence = "from a proxy or the server's address (TREADLE_URL)"
-        return f": routes begin with /v1, and {found[1]} stands before it, {whence}"
-    # What a path is parted by may stand in no name of it, not percent-encoded either.
-    return ": a name in a path holds no '/'" if b"%2f" in request.scope.get("raw_path", b"").lower() else ""
+        return f": routes begin with /v1, but {found[1]} comes before it, {whence}"
+    # A slash separates the parts of a path, so a name can't contain it, not even percent-encoded.
+    return ": a name in a path can't contain '/'" if b"%2f" in request.scope.get("raw_path", b"").lower() else ""
 
 
 async def on_refused_upgrade(socket: HTTPConnection, error: Exception) -> None:
-    """Say as a problem why there is no socket: without it a client would see a status alone."""
+    """Answer a refused upgrade with a problem: otherwise the client would see only a status."""
     assert isinstance(socket, WebSocket)
     assert isinstance(error, TreadleError)
     await socket.send_denial_response(problem_response(error, socket))
 
 
 async def no_socket_there(socket: WebSocket) -> None:
-    """Refuse to open a socket where there is none. Raises `NoSuchRoute`."""
-    raise NoSuchRoute(f"there is no socket at {socket.url.path}: sessions are opened at {SESSION}")
+    """Refuse a websocket on any other path. Raises `NoSuchRoute`."""
+    raise NoSuchRoute(f"there is no websocket at {socket.url.path}: open sessions at {SESSION}")
 
 
 async def no_upgrade(request: Request) -> Response:
-    """Say what a request lacks that comes to the socket's route, and asks for no socket."""
+    """Answer a plain request on the websocket's route: it lacks the upgrade."""
     error = UpgradeRequired(
-        f"{SESSION} is a websocket, and this request does not ask for one: a proxy must pass Upgrade and Connection on"
+        f"{SESSION} is a websocket, but the request does not ask for one: a proxy must pass on Upgrade and Connection"
     )
     return problem_response(error, request, {"Upgrade": "websocket", "Connection": "Upgrade"})
 

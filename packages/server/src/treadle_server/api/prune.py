@@ -1,4 +1,4 @@
-"""Removal of ended tasks over HTTP; for superusers."""
+"""Removal of ended tasks over HTTP; for superusers only."""
 
 import asyncio
 import time
@@ -18,11 +18,11 @@ from treadle_server.services.retention import RetentionWalk, cutoffs_of
 from treadle_server.store.transaction.prune import Cutoffs, counted
 
 PORTION_SECONDS = 5.0
-"""For how long one request removes; who asked asks again, and sees how far it is."""
+"""How long one request removes tasks; the client repeats it until all are gone, and can show its progress."""
 
 
 async def prune(call: Call) -> Response:
-    """Remove ended tasks that are past their time, for some seconds, or with `dry_run` say what would go."""
+    """Remove ended tasks that are past their retention, for some seconds; with `dry_run` only count them."""
     wanted: Prune = call.body
     cutoffs = _cutoffs(call.ctx, wanted)
     if wanted.dry_run:
@@ -35,7 +35,7 @@ async def prune(call: Call) -> Response:
 
 
 async def _remove(walk: RetentionWalk) -> bool:
-    """Walk for a while; return whether it came to its end."""
+    """Walk for a while; return whether the walk is complete."""
     until = time.monotonic() + PORTION_SECONDS
     while await walk.step() is not None:
         if time.monotonic() >= until:
@@ -45,14 +45,14 @@ async def _remove(walk: RetentionWalk) -> bool:
 
 
 def _cutoffs(ctx: OperationContext, wanted: Prune) -> Cutoffs:
-    """Return before when tasks must have ended, by status. Raises `ValidationFailed` when nothing is meant."""
+    """Return by status before when tasks must have ended. Raises `ValidationFailed` if no status has a limit."""
     statuses = set(wanted.status or TERMINAL)
     if wanted.older_than is not None:
         ages = dict.fromkeys(statuses, timedelta(seconds=wanted.older_than))
     else:
         ages = {status: age for status, age in ctx.settings.retention.items() if status in statuses}
     if not ages:
-        raise ValidationFailed("older_than: give it; by its settings the server keeps these tasks for ever")
+        raise ValidationFailed("older_than: is missing; give it, as the server's settings keep these tasks for ever")
     return cutoffs_of(ages, ctx.now())
 
 

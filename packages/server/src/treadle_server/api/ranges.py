@@ -1,4 +1,4 @@
-"""Parts of a body: whether it is wanted, which bytes of it (RFC 9110), and under which name it is saved."""
+"""Conditional and range requests (RFC 9110), and the name under which a browser saves a body."""
 
 import re
 from dataclasses import dataclass
@@ -35,16 +35,16 @@ class ByteRange:
 
 
 def is_known(headers: Headers, etag: str) -> bool:
-    """Return whether who asks says that he has this very body (`If-None-Match`; RFC 9110, 13.1.2)."""
+    """Return whether the client has this body already (`If-None-Match`; RFC 9110, 13.1.2)."""
     tags = {tag.strip().removeprefix("W/") for line in headers.getlist("if-none-match") for tag in line.split(",")}
     return etag in tags or "*" in tags
 
 
 def span_of(method: str, headers: Headers, size: int, etag: str) -> ByteRange:
-    """Return the bytes that are asked for: all, unless a GET's `Range` names one part, of this very body.
+    """Return the requested bytes: all of them, unless a GET's `Range` names one part of this body.
 
-    Several parts, and what names none, are answered by all: a range is a wish (RFC 9110, 14.2). So is any part of
-    nothing, which no `Content-Range` can describe. Raises `RangeNotSatisfiable` for a part that begins behind the end.
+    A `Range` with several parts, or with none, is ignored, as it may be (RFC 9110, 14.2). So is any range of an empty
+    body, which no `Content-Range` can describe. Raises `RangeNotSatisfiable` for a part that begins after the end.
     """
     whole = ByteRange(0, size, size)
     match = _ONE.fullmatch(headers.get("range", "").strip())
@@ -58,12 +58,12 @@ def span_of(method: str, headers: Headers, size: int, etag: str) -> ByteRange:
     else:
         return whole
     if start >= size:
-        raise RangeNotSatisfiable(f"Range: {match[0]} begins behind the last of {size} bytes", size=size)
+        raise RangeNotSatisfiable(f"Range: {match[0]} begins after the last of {size} bytes", size=size)
     return ByteRange(start, end, size, is_part=True) if start < end else whole
 
 
 def disposition(name: str) -> str:
-    """Return the Content-Disposition that has a browser save the body, under the last segment of `name` (RFC 6266)."""
+    """Return the Content-Disposition that makes browsers save the body under the last segment of `name` (RFC 6266)."""
     file = name.rsplit("/", 1)[-1]
     plain = re.sub(r"[^ !#-\[\]-~]", "_", file)
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(file, safe='')}"

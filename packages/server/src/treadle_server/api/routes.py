@@ -1,4 +1,4 @@
-"""Every endpoint of the server, one line each: the wire's operation, and what answers it."""
+"""Every endpoint of the server, one line each: the wire's operation and its handler."""
 
 from functools import cache
 from typing import get_args
@@ -47,7 +47,7 @@ def _described() -> bytes:
 
 
 async def _openapi(call: Call) -> Response:
-    """Give the OpenAPI document, which is made when it is first asked for."""
+    """Get the OpenAPI document."""
     return Response(_described(), media_type="application/json")
 
 
@@ -130,7 +130,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _on("problem", meta.problem_page),
     _on("openapi", _openapi),
 )
-"""In the order of the wire's operations, in which they are tried."""
+"""In the order of the wire's operations, which is the order in which routes are tried."""
 
 BY_NAME = {endpoint.name: endpoint for endpoint in ENDPOINTS}
-"""Each by its operation's name."""
+"""Endpoints by the names of their operations."""

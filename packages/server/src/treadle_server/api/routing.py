@@ -1,4 +1,4 @@
-"""From the table of endpoints to routes: who asks, what they send, the handler, and its errors as problems."""
+"""Makes routes of the table of endpoints: each authenticates, validates, calls the handler and answers errors."""
 
 import asyncio
 import itertools
@@ -36,14 +36,14 @@ from treadle_server.store.reader_shares import asking
 log = logging.getLogger(__name__)
 
 NOBODY = Principal("")
-"""Who asks for what needs no token."""
+"""The principal of requests that need no token."""
 
 CLIENT_CLOSED_REQUEST = 499
-"""Logged for a client that left; nobody reads it."""
+"""The status of a request whose client has left; nobody receives it."""
 
 
 def routes(endpoints: Iterable[Endpoint], ctx: OperationContext) -> list[Route]:
-    """Return a route for each path: one for all its methods, so that a 405 can name them."""
+    """Return one route for each path with all of its methods, so that a 405 can name them."""
     register_url_convertor("room", _RoomConvertor())
     register_url_convertor("run", _RunConvertor())
     register_url_convertor("path", _TextConvertor())
@@ -56,25 +56,25 @@ def routes(endpoints: Iterable[Endpoint], ctx: OperationContext) -> list[Route]:
 
 
 class _RoomConvertor(StringConvertor):
-    """A room in a path may be empty: it is refused as a room, not as a path that does not exist."""
+    """A room in a path, which may be empty: then it is refused as a room, not as an unknown path."""
 
     regex = "[^/]*"
 
 
 class _TextConvertor(StringConvertor):
-    """The rest of a path, whatever it is: a step may wait for a message whose name has several lines."""
+    """The rest of a path, newlines included: a step may wait for a message whose name has several lines."""
 
     regex = "(?s:.*)"
 
 
 class _RunConvertor(Convertor[int]):
-    """A run's number of any length: Python refuses to read one of more than 4,300 digits."""
+    """A run's number of any length: Python refuses to parse more than 4,300 digits."""
 
     regex = "[0-9]+"
 
     def convert(self, value: str) -> int:
         digits = value.lstrip("0")
-        # All that have more are refused alike.
+        # Longer numbers are all refused alike.
         return int(digits[:_MOST_DIGITS] or "0")
 
     def to_string(self, value: int) -> str:
@@ -82,7 +82,7 @@ class _RunConvertor(Convertor[int]):
 
 
 _MOST_DIGITS = 20
-"""Digits of a number that is surely past 64 bits."""
+"""A number with so many digits has more than 64 bits."""
 
 
 def _converted(path: str) -> str:
@@ -111,7 +111,7 @@ _PARTS = {"task_id": "task", "run_id": "run", "worker_id": "worker"}
 
 
 def _named_by(request: Request) -> dict[str, Any]:
-    """Return what the path names, by the names that lines of the log have for it."""
+    """Return the ids in the path, by their field names in the log."""
     parts = request.path_params
     return {name: parts[part] for part, name in _PARTS.items() if part in parts}
 
@@ -121,7 +121,7 @@ async def _serve(endpoint: Endpoint, request: Request, ctx: OperationContext) ->
     principal = NOBODY if endpoint.permission.is_open else await _principal(endpoint, request, ctx)
     parts = request.path_params
     if (room := parts.get("room")) is not None:
-        # Here, so that every route which takes a room says this first, before a word on the body (Z2).
+        # Here, so that every route with a room refuses a wrong one before it looks at the body (Z2).
         check_room(room)
     check_user(endpoint.permission, principal, room=room, job=parts.get("job_name"))
     _check_query(endpoint, request)
@@ -133,7 +133,7 @@ async def _serve(endpoint: Endpoint, request: Request, ctx: OperationContext) ->
 
 
 async def _principal(endpoint: Endpoint, request: Request, ctx: OperationContext) -> Principal:
-    """Return who asks, with no more than the scopes that the request is narrowed to.
+    """Return the principal of the request, narrowed to the scopes that its header names.
 
     Raises `Unauthorized`, `TooManyRequests`, `Forbidden`, `ValidationFailed` or `StoreUnavailable`.
     """
@@ -157,33 +157,33 @@ async def _check_row(endpoint: Endpoint, request: Request, ctx: OperationContext
 
 
 def _check_query(endpoint: Endpoint, request: Request) -> None:
-    """Refuse a filter that is not what was meant: misspelt or empty it would show everything, given twice half of it.
+    """Refuse unknown, empty and repeated parameters: a misspelt or empty filter would show everything.
 
-    Probes and pages may be asked with anything.
+    Routes without a token, such as probes and pages, accept any query.
     """
     query = request.query_params
     if not query or endpoint.permission.is_open:
         return
     if unknown := query.keys() - set(endpoint.query):
         known = ", ".join(endpoint.query) or "none"
-        raise ValidationFailed(f"{', '.join(sorted(unknown))[:200]}: no parameter of this route; it takes: {known}")
+        raise ValidationFailed(f"{', '.join(sorted(unknown))[:200]}: unknown parameter; this route takes: {known}")
     single = query.keys() - SEVERAL - {"status"}
     if twice := {name for name in single if len(query.getlist(name)) > 1}:
         raise ValidationFailed(f"{', '.join(sorted(twice))}: given more than once; it takes one value")
     if empty := {name for name in single if not query[name]}:
         raise ValidationFailed(f"{', '.join(sorted(empty))}: is empty; give a value, or leave it out")
     if not _is_text(unquote_to_bytes(request.scope["query_string"])):
-        raise ValidationFailed("the query holds what is not UTF-8")
+        raise ValidationFailed("the query is not valid UTF-8")
 
 
 def _check_path(request: Request) -> None:
-    """Refuse what no database can compare: a NUL or what is no UTF-8."""
+    """Refuse a path with a NUL or invalid UTF-8, which databases can't compare."""
     raw = request.scope.get("raw_path") or b""
     if b"%" not in raw and raw.isascii():
         return
-    # As it was sent: in the path that the server made of it what is no UTF-8 was replaced, and names would be one.
+    # The raw path: in the decoded one invalid UTF-8 is replaced, so that different names become equal.
     if b"\0" in (sent := unquote_to_bytes(raw)) or not _is_text(sent):
-        raise NoSuchRoute("the path holds a NUL character or what is not UTF-8")
+        raise NoSuchRoute("the path contains a NUL character or is not valid UTF-8")
 
 
 def _is_text(sent: bytes) -> bool:
@@ -205,7 +205,7 @@ async def _given(endpoint: Endpoint, request: Request, ctx: OperationContext, bo
             raise ValidationFailed(f"the body is empty: send a {endpoint.body.__name__} as JSON")
         return values.validate(endpoint.body, {})
     if (coding := request.headers.get("content-encoding", "identity").strip().lower()) != "identity":
-        raise ValidationFailed(f"Content-Encoding: {coding[:40]!r} is not undone here; send the JSON as it is")
+        raise ValidationFailed(f"Content-Encoding: {coding[:40]!r} is not supported; send plain JSON")
     try:
         given = await parse(raw)
     except NotJson as error:
@@ -214,6 +214,6 @@ async def _given(endpoint: Endpoint, request: Request, ctx: OperationContext, bo
         return values.outline(endpoint.items.outline, given, endpoint.items.name)
     wanted = values.validate(endpoint.body, given)
     if len(raw) > LARGE:
-        # Others have their turn.
+        # Let other requests have a turn.
         await asyncio.sleep(0)
     return wanted

@@ -1,4 +1,4 @@
-"""Runs over HTTP: their list, and what their worker reports, each fenced by the run."""
+"""Runs over HTTP: list them, and take their worker's reports, each fenced by the run."""
 
 from collections.abc import Awaitable, Callable
 
@@ -22,7 +22,7 @@ async def list_of_task(call: Call) -> Response:
 
 
 async def events_of_task(call: Call) -> Response:
-    """List what happened to the task, as far as its row and its runs still tell, in the order of time.
+    """List what happened to the task in order of time, as far as its row and its runs still tell.
 
     Up to 500 unless `limit` says otherwise.
     """
@@ -32,7 +32,7 @@ async def events_of_task(call: Call) -> Response:
 
 
 async def logs_of_task(call: Call) -> Response:
-    """Give the last 1,000 lines that the task's code logged, the first one first."""
+    """Get the last 1,000 lines that the task's code logged, oldest first."""
     lines = await shown_logs(call.ctx, call.task_id)
     return answer({"items": lines, "total": len(lines), "limit": LINES_AT_ONCE, "offset": 0})
 
@@ -55,5 +55,5 @@ def report(kind: str) -> Callable[[Call], Awaitable[Response]]:
 
 
 async def reclaim(call: Call) -> Response:
-    """Extend the run's lease; 409 when it is over or another worker's."""
+    """Extend the run's lease; 409 if the run is over or another worker's."""
     return answer(await reclaim_run(call.ctx, call.principal, call.task_id, call.run_id))

@@ -1,4 +1,4 @@
-"""Schedules over HTTP: made, listed, changed, run by hand, deleted."""
+"""Schedules over HTTP: create, list, change, run by hand, delete."""
 
 from starlette.responses import Response
 
@@ -22,7 +22,7 @@ def _name(call: Call) -> str:
 
 
 async def put(call: Call) -> Response:
-    """Make a schedule, 201, or replace the one of this name; what stays the same keeps its next tick."""
+    """Create a schedule (201), or replace the one of this name; if its times stay the same, so does its next tick."""
     wanted: SchedulePut = call.body
     room, name = call.room, _name(call)
     done = await set_schedule(call.ctx, call.principal, room, name, wanted)
@@ -58,14 +58,14 @@ async def patch(call: Call) -> Response:
 
 
 async def delete(call: Call) -> Response:
-    """Delete a schedule; what of it is open goes on to its end, and nothing follows."""
+    """Delete a schedule; its open task goes on to its end, and no other follows."""
     command = DeleteSchedule(principal=call.principal, room=call.room, name=_name(call))
     await call.ctx.engine.run(command)
     return Response(status_code=204)
 
 
 async def run(call: Call) -> Response:
-    """Put the schedule's task in now; its ticks stay as they are. 409 while its last task is open or its key held."""
+    """Submit the schedule's task now, besides its ticks; 409 while its last task is open or its key is held."""
     command = RunSchedule(principal=call.principal, room=call.room, name=_name(call))
     task = await call.ctx.engine.run(command)
     headers = {"Location": call.reference(f"/v1/tasks/{task.id}"), "Retry-After": "1"}

@@ -1,4 +1,4 @@
-"""The verbs over HTTP for one task: cancel, pause, resume, rerun, resolve."""
+"""The verbs for one task over HTTP: cancel, pause, resume, rerun, resolve."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""Steps over HTTP: those that a task keeps, and the messages that are sent to it and received."""
+"""Steps over HTTP: list those that a task keeps, send it messages, and receive them."""
 
 from starlette.responses import Response
 
@@ -9,7 +9,7 @@ from treadle_server.operations.steps import kept_steps, receive_message, send_me
 
 
 async def list_of_task(call: Call) -> Response:
-    """List the steps that the task keeps, in the order in which they were kept; a page ends early when it is large.
+    """List the steps that the task keeps, in the order in which it kept them; a large page ends early.
 
     Up to 500 unless `limit` says otherwise.
     """
@@ -19,11 +19,11 @@ async def list_of_task(call: Call) -> Response:
 
 
 async def send(call: Call) -> Response:
-    """Send the task a message: 201, or 200 when it was sent before; a task that waits for it goes on."""
+    """Send the task a message: 201, or 200 if it was sent before; a task that waits for it goes on."""
     data, is_new = await send_message(call.ctx, call.principal, call.task_id, call.path("name"), call.body)
     return answer(data, 201 if is_new else 200)
 
 
 async def receive(call: Call) -> Response:
-    """Receive the oldest message that waits under the step's name, and keep it as that step; null: none waits."""
+    """Receive the oldest waiting message of the step's name, and keep it as that step; null if there is none."""
     return answer(await receive_message(call.ctx, call.principal, call.task_id, call.run_id, call.body))

@@ -1,4 +1,4 @@
-"""Targets over HTTP: who holds them, why, and who waits."""
+"""Targets over HTTP: which tasks hold them, why, and how many wait."""
 
 from starlette.responses import Response
 
@@ -9,7 +9,7 @@ from treadle_server.store.read import targets as read_targets
 
 
 async def list_in_room(call: Call) -> Response:
-    """List the targets of a room, newest first; `held` narrows to the held or the free, `text` to part of the name."""
+    """List the targets of a room, newest first; filter by `held`, and by `text` in the name."""
     room, limit, offset = call.room, call.limit(), call.offset()
     held, text = call.flag("held"), call.text("text")
     async with call.ctx.engine.store.read() as connection:
@@ -20,7 +20,7 @@ async def list_in_room(call: Call) -> Response:
 
 
 async def get(call: Call) -> Response:
-    """Get a target: what holds it and why, how many wait for it, and the next in line."""
+    """Get a target: which task holds it and why, how many wait for it, and the next in line."""
     room, name = call.room, call.path("name")
     async with call.ctx.engine.store.read() as connection:
         return answer(target_data(await read_targets.get(connection, room=room, name=name)))

@@ -32,7 +32,7 @@ _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?([0-9]+)\"?\s*(?=$|[,;])", re.IG
 
 
 async def submit(call: Call) -> Response:
-    """Submit one task: 202, or 200 when its id or unique key is there already."""
+    """Submit one task: 202, or 200 if there is a task with its id or unique key already."""
     wanted: TaskSubmit = call.body
     [done] = await submitting.submit(call.ctx, call.principal, call.room, [(call.path("job_name"), wanted)])
     [data] = await shown_submitted(call.ctx, [done])
@@ -75,25 +75,25 @@ async def list_in_room(call: Call) -> Response:
 
 
 async def list_of_job(call: Call) -> Response:
-    """List a job's tasks: those submitted from the room, or all when the room is a shared one."""
+    """List a job's tasks: those submitted from the room, or all of them if the room is a shared one."""
     room = call.room
     job = await call.ctx.catalog.find(call.path("job_name"), room=room)
     return await _page(call, call.filter(job=job.full_name, room=None if room in SHARED_ROOMS else room))
 
 
 def wanted_wait(prefer: list[str], most: float) -> int | None:
-    """Return the seconds of `Prefer: wait=N` (RFC 7240), capped; None for 0, what is no number, and without it."""
+    """Return the seconds of `Prefer: wait=N` (RFC 7240), capped; None if it is 0, not a number or missing."""
     for header in prefer:
         if found := _WAIT.search(header):
             digits = found.group(1).lstrip("0") or "0"
-            # What has more digits is more than any cap, and Python refuses to read thousands of them.
+            # A longer number is above any cap, and Python refuses to parse thousands of digits.
             seconds = int(digits[:9])
             return min(seconds, int(most)) or None
     return None
 
 
 async def get(call: Call) -> Response:
-    """Get a task; with `Prefer: wait=N` not before it is over, for up to N seconds."""
+    """Get a task; with `Prefer: wait=N`, wait up to N seconds until it is over."""
     ctx = call.ctx
     wait = wanted_wait(call.request.headers.getlist("prefer"), ctx.settings.long_poll_max_wait_seconds)
     if wait is None:
@@ -106,23 +106,23 @@ async def get(call: Call) -> Response:
 
 
 async def _shown_when_over(ctx: OperationContext, task_id: TaskId, seconds: float) -> tuple[dict[str, Any], bool]:
-    """Return the task when it is over, or after so many seconds, and whether it was waited for."""
+    """Return the task once it is over or the seconds have passed, and whether the request waited for it."""
     loop, has_waited = asyncio.get_running_loop(), False
     end = loop.time() + seconds
     while True:
         left = max(0.0, end - loop.time())
         has_waited |= await ctx.waits.until_over(task_id, left, lambda: read_task(ctx, task_id))
         shown = await shown_task(ctx, task_id)
-        # It may have been rerun before it was read to be shown.
+        # It may have been rerun between the wait and this read.
         if shown["status"] in TERMINAL or not left or ctx.waits.closing.is_set():
             return shown, has_waited
 
 
 async def patch(call: Call) -> Response:
-    """Change a task's status as an older client does, cancel it, or edit it."""
+    """Edit a task, cancel it, or change its status as older clients do."""
     wanted: TaskPatch = call.body
     if wanted.status is None or wanted.status is Status.CANCELLED:
-        # No report, which looks at the run itself: a credential whose run is over does neither.
+        # These are not reports, whose commands check the run: a credential whose run is over may do neither.
         await call.ctx.access.credentials.check_open(call.principal)
     if wanted.status is None:
         task = await edit_task(call.ctx, call.principal, call.task_id, wanted)
@@ -134,7 +134,7 @@ async def patch(call: Call) -> Response:
 async def _patch_status(call: Call, wanted: TaskPatch, status: Status) -> Task:
     if status is not Status.CANCELLED and status not in REPORTED:
         await read_task(call.ctx, call.task_id)
-        raise InvalidTaskTransition(f"no update leads to {status}; see claim and the verbs resume and rerun")
+        raise InvalidTaskTransition(f"a task can't be set to {status}; use claim, or the verb resume or rerun")
     command = PatchStatus(
         principal=call.principal,
         task_id=call.task_id,

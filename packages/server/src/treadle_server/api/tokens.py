@@ -19,7 +19,7 @@ def _data(row: Any) -> dict[str, Any]:
 
 
 async def make(call: Call) -> Response:
-    """Make a token; its secret is shown this once."""
+    """Create a token; its secret is shown only now."""
     row, token = await call.ctx.access.make(call.body)
     return answer({**_data(row), "token": token}, 201)
 
@@ -34,7 +34,7 @@ async def list_all(call: Call) -> Response:
 async def revoke(call: Call) -> Response:
     """Make a token invalid at once.
 
-    Raises `NoSuchRoute` when there is none of this id.
+    Raises `NoSuchRoute` if there is no token of this id.
     """
     token_id = call.path("token_id").lower()
     if not (is_uuid(token_id) and await call.ctx.access.revoke(token_id)):
@@ -43,5 +43,5 @@ async def revoke(call: Call) -> Response:
 
 
 async def whoami(call: Call) -> Response:
-    """Say who the token belongs to."""
+    """Get who the token belongs to."""
     return answer(whoami_data(call.principal))

@@ -1,4 +1,4 @@
-"""Webhooks over HTTP: set, shown to their owner and to superusers, and their dead deliveries tried again."""
+"""Webhooks over HTTP: set them, show them to their owner and superusers, and redeliver their dead deliveries."""
 
 import re
 from typing import Any, get_args
@@ -24,20 +24,20 @@ from treadle_server.store.transaction.owners import why_still
 from treadle_server.webhooks.addresses import AddressRefused, check_literal, networks
 
 MOST_OF_A_ROOM = 100
-"""Webhooks of one room: each outcome is written once for every one that wants it."""
+"""The most webhooks of one room: each outcome is written once for every webhook that wants it."""
 
 WebhookRow = Row[Any]
 
 
 async def put(call: Call) -> Response:
-    """Make a webhook, or change it: 201 with its secret, which is shown this once, or 200."""
+    """Create a webhook (201, with its secret, which is shown only now), or change it (200)."""
     room, name, wanted = _room(call), _name(call), call.body
     assert isinstance(wanted, WebhookSet)
     _check_url(call, wanted.url)
     try:
         created, secret = await _set(call, room, name)
     except IntegrityError:
-        # Somebody else made it in this very moment: now there is one to be changed.
+        # Another request has just created it, so this one changes it.
         created, secret = await _set(call, room, name)
     await call.ctx.engine.hooks.refresh(call.ctx.engine.store)
     async with call.ctx.engine.store.read() as connection:
@@ -71,7 +71,7 @@ def _check_url(call: Call, url: str) -> None:
 
 
 async def list_in_room(call: Call) -> Response:
-    """List the asker's webhooks of the room by name; a superuser is shown everybody's."""
+    """List your webhooks in the room by name; a superuser sees everybody's."""
     room, limit, offset = _room(call), call.limit(), call.offset()
     where = [webhooks.c.room == room]
     if not call.principal.superuser:
@@ -92,7 +92,7 @@ async def get(call: Call) -> Response:
 
 
 async def remove(call: Call) -> Response:
-    """Delete a webhook, with all that it was still to be told."""
+    """Delete a webhook, with its deliveries that are still due."""
     async with call.ctx.engine.store.write() as tx:
         found = await _seen(tx.connection, call, _room(call), call.path("name"))
         await tx.connection.execute(delete(webhooks).where(webhooks.c.id == found.id))
@@ -101,7 +101,7 @@ async def remove(call: Call) -> Response:
 
 
 async def deliveries(call: Call) -> Response:
-    """List deliveries that are dead, newest first, or with `state=waiting` those that are still tried.
+    """List dead deliveries, newest first, or with `state=waiting` those that are still being tried.
 
     Raises `WebhookNotFound`, and `ValidationFailed` for another state.
     """
@@ -117,9 +117,9 @@ async def deliveries(call: Call) -> Response:
 
 
 async def redeliver(call: Call) -> Response:
-    """Try dead deliveries again, at once: those named, all or none of them, or all that there are.
+    """Try dead deliveries again at once: the named ones, all or none of them, or all that there are.
 
-    Raises `WebhookNotFound`, and `ValidationFailed` for an id that is no dead delivery's.
+    Raises `WebhookNotFound`, and `ValidationFailed` for an id that is not a dead delivery's.
     """
     wanted = call.body
     assert isinstance(wanted, Redeliver)
@@ -127,16 +127,16 @@ async def redeliver(call: Call) -> Response:
         found = await _seen(tx.connection, call, _room(call), call.path("name"))
         revived = await outbox.revive(tx, str(found.id), wanted.ids, call.ctx.now())
         if missing := sorted(set(wanted.ids or ()) - revived):
-            raise ValidationFailed(f"ids: {', '.join(missing[:3])}: no dead delivery of this webhook")
+            raise ValidationFailed(f"ids: {', '.join(missing[:3])}: not a dead delivery of this webhook")
     call.ctx.engine.hooks.on_owed()
     return answer({"redelivered": len(revived)})
 
 
 def _room(call: Call) -> str:
-    """Return the room. Raises `Forbidden` for a shared one, unless a superuser asks: it would hear of other rooms."""
+    """Return the room. Raises `Forbidden` for a shared one unless for a superuser: it hears of tasks of other rooms."""
     room = call.room
     if room in SHARED_ROOMS and not call.principal.superuser:
-        raise Forbidden(f"only a superuser sets and sees webhooks of {room}; use a room of your own")
+        raise Forbidden(f"only a superuser may set and see webhooks of {room}; use a room of your own")
     return room
 
 
@@ -144,14 +144,14 @@ def _name(call: Call) -> str:
     name = call.path("name")
     if not re.fullmatch(NAME, name):
         raise ValidationFailed(
-            f"name: {name[:80]!r} is no webhook's name: write 1 to 64 letters, digits, dots, hyphens and underscores"
+            f"name: {name[:80]!r} is not a webhook name: write 1 to 64 letters, digits, dots, hyphens and underscores"
         )
     return name
 
 
 def _check_owner(call: Call, found: WebhookRow) -> None:
     if not call.principal.superuser and found.owner != call.principal.user:
-        raise Forbidden(f"a webhook {found.name} of another user stands in this room; take another name")
+        raise Forbidden(f"another user has a webhook {found.name} in this room; choose another name")
 
 
 async def _find(tx: Tx, room: str, name: str) -> WebhookRow | None:

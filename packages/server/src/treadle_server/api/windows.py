@@ -1,4 +1,4 @@
-"""Windows of the task list over HTTP, and what a filter means at one moment."""
+"""Windows of the task list over HTTP, and the tasks that match a filter at one moment."""
 
 from starlette.responses import Response
 
@@ -12,7 +12,7 @@ from treadle_server.store.read.windows import ahead_of, anchor, partial_total, w
 
 
 async def look(call: Call) -> Response:
-    """Give a window of the task list in any order, with how many tasks match and stand before it."""
+    """Get a window of the task list in any order, with how many tasks match and how many come before it."""
     wanted = seen_window(call.body, call.visibility)
     async with call.ctx.engine.store.read() as connection:
         at = await anchor(connection, wanted)
@@ -20,7 +20,7 @@ async def look(call: Call) -> Response:
         seen = await read_tasks.see(connection, found)
         total, total_is_capped = await filters.total(connection, wanted.filter)
         before, before_is_capped = await ahead_of(connection, wanted, at, found, total)
-        # What was looked through for the total may be other tasks than those in this order.
+        # The total may have been counted over other tasks than those that this order went through.
         total = max(total, before + len(found))
         if found.is_partial:
             total, total_is_capped = partial_total(wanted, total, before + len(found), found.reached), True
@@ -38,5 +38,5 @@ async def look(call: Call) -> Response:
 
 
 async def freeze_filter(call: Call) -> Response:
-    """Name the tasks that a filter means at this moment, with their versions, in the order of the queue."""
+    """List the tasks that match a filter now, with their versions, in the order of the queue."""
     return answer(await frozen(call.ctx, call.principal, call.body))

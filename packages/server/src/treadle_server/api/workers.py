@@ -1,4 +1,4 @@
-"""Workers over HTTP: register, beat, claim, report, leave."""
+"""Workers over HTTP: register, send heartbeats, claim, report, leave."""
 
 from hashlib import sha256
 
@@ -67,18 +67,18 @@ async def get(call: Call) -> Response:
 
 
 async def beat(call: Call) -> Response:
-    """Take a heartbeat; an empty body renews every lease of the worker."""
+    """Send a heartbeat; an empty body renews every lease of the worker."""
     beaten = await take_beat(call.ctx, call.principal, call.worker_id, call.body, revives=False)
     return answer(beaten_data(beaten, call.ctx.now(), call.ctx.settings.worker_timeout_seconds))
 
 
 async def drain(call: Call) -> Response:
-    """Ask a worker to take no more, end what it runs, and go: it hears of it with its next heartbeat at the latest."""
+    """Ask a worker to claim no more tasks, finish its own and leave; it hears of it by its next heartbeat."""
     return answer(await drain_worker(call.ctx, call.principal, call.worker_id))
 
 
 async def remove(call: Call) -> Response:
-    """Remove a worker: what it still holds ends as lost."""
+    """Remove a worker; the runs that it still holds end as lost."""
     await call.ctx.engine.run(RemoveWorker(principal=call.principal, worker_id=call.worker_id))
     return Response(status_code=204)
 
@@ -102,7 +102,7 @@ async def claim(call: Call) -> Response:
 
 
 def claim_key(given: list[str], wanted: ClaimRequest) -> ClaimKey | None:
-    """Return the key under which the request may come again. Raises `ValidationFailed` for one that is none."""
+    """Return the idempotency key of a claim, if it has one. Raises `ValidationFailed` if it is malformed."""
     if not given:
         return None
     [text, *more] = given
@@ -115,7 +115,7 @@ def claim_key(given: list[str], wanted: ClaimRequest) -> ClaimKey | None:
 
 
 async def report(call: Call) -> Response:
-    """Take many reports, each with its own answer."""
+    """Send many reports, each with its own answer."""
     wanted: ReportsOutline = call.body
     await check_owner(call.ctx, call.principal, call.worker_id)
     refused = await report_many(call.ctx, call.principal, call.worker_id, wanted.reports)

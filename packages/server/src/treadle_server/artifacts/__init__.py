@@ -1,1 +1,1 @@
-"""Where the objects of artifacts are kept, and the signed URLs by which they come."""
+"""The storage of artifacts' objects, and the signed URLs for uploads."""

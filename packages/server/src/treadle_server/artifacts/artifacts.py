@@ -1,4 +1,4 @@
-"""The parts that artifacts need beside the engine: the object store, and the key that signs URLs."""
+"""What artifacts need besides the engine: the object store, and the key that signs URLs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The pieces of an upload as they come, each within a time."""
+"""The incoming pieces of an upload, each with a time limit."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ class ComingPieces:
         self._is_stopped = False
 
     async def next(self) -> bytes | None:
-        """Return the next piece, or None behind the last one.
+        """Return the next piece, or None after the last one.
 
         Raises what the pieces raise, `ValidationFailed` when none comes, and `StoreUnavailable` when it was stopped.
         """

@@ -1,8 +1,8 @@
-"""The object store: objects that are put, read and removed as streams of a bounded size, whatever the store is.
+"""The object store: objects are written, read and removed as streams of bounded size, on every kind of store.
 
 The store's own threads never call into Python: obstore's asynchronous functions let them, and one that does so while
 the interpreter ends aborts the process (8 of 12 times after a listing). So everything is called in threads of ours,
-and of these alone: a store that is silent keeps each for a minute, and the loop's few are wanted by others too.
+and of these alone: a silent store keeps each busy for a minute, and others need the loop's few threads.
 """
 
 import asyncio
@@ -229,8 +229,8 @@ class Objects:
             if _DENIED not in str(error.__cause__):
                 raise
             log.warning(
-                "the server may not list the bucket of artifacts: objects that no row knows, as a crash leaves them,"
-                " stay there; allow it s3:ListBucket and they are removed"
+                "the server may not list the artifacts' bucket, so objects that a crash left without a row stay there:"
+                " allow s3:ListBucket to have them removed"
             )
 
     async def remove_unfinished(self, instant: datetime) -> int:
@@ -247,26 +247,26 @@ class Objects:
         """Return a URL at which the store itself takes or gives the object for so long. Raises `StoreUnavailable`."""
         assert isinstance(self._store, S3Store)
         with _failures_explained():
-            # In a thread of the writers, who write nothing to such a store: to sign, nobody needs an answer of its.
+            # In a thread of the writers, which are idle with such a store; signing needs no answer from the store.
             return await self._in_thread(sign, self._store, method, location, timedelta(seconds=seconds))
 
 
 @contextmanager
 def _failures_explained() -> Iterator[None]:
-    """Raise a store's failure as one that a client may try again after; that an object is missing stays as it is."""
+    """Convert a store's failure into `StoreUnavailable`, which clients retry; `FileNotFoundError` passes unchanged."""
     try:
         yield
     except FileNotFoundError:
         raise
     except (BaseError, OSError) as error:
-        # Behind its first line the store's library writes how its error is built. What fails alike is told alike, and
-        # so is one line of the log: a store that is away fails for each object that is asked for, and each time anew.
+        # After the first line, the library prints the structure of its error. Equal failures get equal texts, so that
+        # they fold into one log line: a store that is down fails for each requested object.
         told, is_xml, _ = str(error).partition("\n")[0].partition("<?xml")
         said = _SAID.search(str(error)) if is_xml else None
         cause = _OF_ONE.sub("…", told) + (": ".join(said.groups()) if said else "")
-        log.warning("the store of artifacts failed: %s", cause[:1000])
+        log.warning("the artifact store failed: %s", cause[:1000])
         raise StoreUnavailable(
-            f"the store of artifacts does not answer as it should ({cause[:300]}); nothing was changed, try again",
+            f"the artifact store failed ({cause[:300]}); nothing was changed, try again",
             retry_after=RETRY_AFTER,
         ) from error
 
@@ -274,7 +274,7 @@ def _failures_explained() -> Iterator[None]:
 def _remove_unfinished(directory: Path, instant: datetime) -> int:
     removed = 0
     for path in directory.glob("*#*"):
-        # Its upload may end this very moment, and one that can't be removed keeps none of the others.
+        # Its upload may end at this very moment; and a file that can't be removed must not keep the others.
         with suppress(FileNotFoundError, StoreUnavailable), _failures_explained():
             if _UNFINISHED.fullmatch(path.name) and path.stat().st_mtime < instant.timestamp():
                 path.unlink()
@@ -283,7 +283,7 @@ def _remove_unfinished(directory: Path, instant: datetime) -> int:
 
 
 def _sync(path: Path) -> None:
-    """Have a file on the disk, and its name: the row that makes it visible survives a loss of power."""
+    """Sync a file and its directory entry to disk: the row that makes it visible survives a loss of power, too."""
     for each in (path, path.parent):
         descriptor = os.open(each, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Signed URLs of this server: whoever has one may do the one thing that it names, without a token."""
+"""This server's signed URLs: each permits, without a token, the one action that it names."""
 
 import hmac
 from datetime import datetime
@@ -34,15 +34,15 @@ class Signer:
         """A name for the database that tells nothing of the key."""
 
     def sign(self, method: str, artifact: Artifact, expires: int) -> str:
-        """Return the signature over what may be done with which bytes until `expires`, in seconds since 1970."""
+        """Return the signature of a method and an artifact's bytes, valid until `expires`, in seconds since 1970."""
         said = f"{method}\n{artifact.id}\n{artifact.content_type}\n{artifact.size}\n{expires}"
         return hmac.digest(self._key, said.encode(), sha256).hex()
 
     def check(self, method: str, artifact: Artifact, expires: str, signature: str, now: datetime) -> None:
-        """Raise `Forbidden` unless the signature was made for this, and its time is not over."""
+        """Raise `Forbidden` unless the signature matches and has not expired."""
         is_number = expires.isascii() and expires.isdecimal() and len(expires) <= 12
         wanted = self.sign(method, artifact, int(expires)) if is_number else ""
         if not hmac.compare_digest(wanted.encode(), signature.encode("utf-8", "replace")) or not wanted:
-            raise Forbidden("the URL's signature does not fit: use the URL as it was given, with the method it is for")
+            raise Forbidden("the URL's signature does not match: use it unchanged, with the method it was made for")
         if now.timestamp() >= int(expires):
             raise Forbidden("the URL has expired: announce the artifact again for a new one")

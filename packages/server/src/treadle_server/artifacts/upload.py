@@ -1,4 +1,4 @@
-"""What a client sends as an artifact: counted, hashed, and gathered to larger pieces, on its way to the store."""
+"""A client's upload on its way to the store: counted, hashed, and gathered into larger pieces."""
 
 import hashlib
 from collections.abc import AsyncIterator
@@ -18,30 +18,30 @@ class Upload:
         self._size = 0
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield what comes. Before its last chunk it raises when that is not what was announced.
+        """Yield the upload in chunks; before the last one, raise if the upload is not as announced.
 
-        That is `ValidationFailed`, or `ArtifactConflict` when the artifact is stored, with other bytes.
+        Raises `ValidationFailed`, or `ArtifactConflict` if the artifact is already stored with other bytes.
         """
         gathered = bytearray()
         async for part in self._stream:
             self._digest.update(part)
             self._size += len(part)
             if self._size > self._artifact.size:
-                raise ValidationFailed(f"the body is longer than the {self._artifact.size} bytes that were announced")
+                raise ValidationFailed(f"the body is longer than the announced {self._artifact.size} bytes")
             gathered += part
             if len(gathered) >= CHUNK:
                 yield bytes(gathered)
                 gathered.clear()
         if self._size != self._artifact.size:
             raise ValidationFailed(
-                f"the body has {self._size} bytes, not the {self._artifact.size} that were announced: put it again"
+                f"the body has {self._size} bytes, not the announced {self._artifact.size}: put it again"
             )
         check_digest(self._artifact, self.sha256)
         yield bytes(gathered)
 
     @property
     def sha256(self) -> bytes:
-        """Return the digest of what came so far."""
+        """Return the digest of the bytes received so far."""
         return self._digest.digest()
 
 

@@ -1,1 +1,1 @@
-"""Whether a request is let through: what each operation needs, and whether who asks holds it."""
+"""Authorization: what each operation needs, and whether the principal of a request has it."""

@@ -1,7 +1,7 @@
-"""The one place where a request is let through or refused: by what its route or operation says that it needs.
+"""The one place where requests are authorized, by the permission that their route or operation needs.
 
-What the row decides beyond that (whose task it is, whose worker has the run) the commands decide, within their
-transaction, by the same functions: `treadle_server.access.checks`.
+Commands check what depends on the row (whose task it is, whose worker has the run) within their transaction, with the
+same functions: `treadle_server.access.checks`.
 """
 
 from treadle.wire.ids import TaskId, WorkerId
@@ -38,7 +38,7 @@ from treadle_server.store.store import SqlStore
 def check_user(
     permission: Permission, principal: Principal, *, room: str | None = None, job: str | None = None
 ) -> None:
-    """Check what can be told without the store, of every asker; `job` is a job's full name.
+    """Check what can be checked without the store; `job` is a job's full name.
 
     Raises `Forbidden`, `JobNotFound`, `ScheduleNotFound`, `LimitNotFound` or `TargetNotFound`.
     """
@@ -57,21 +57,21 @@ def check_user(
         case Permission.CREATE_TASK if job is not None:
             check_create(principal, room, [job])
         case Permission.WEBHOOK if principal.run is not None:
-            # The user of its worker would have it: the code read, turned elsewhere and deleted webhooks of his.
-            raise Forbidden("webhooks are their users', and a run's credential is no user's: take a token")
+            # Otherwise the task's code could read, redirect and delete the webhooks of its worker's user.
+            raise Forbidden("webhooks belong to users, and a run's credential is not a user's: use a token")
         case Permission.WEBHOOK if principal.scopes is not None:
             needs_scope(principal, rights.READ + room)
             needs_scope(principal, rights.CONTROL + room)
         case Permission.READ_JOB if visibility is not None and not visibility.admits(room):
             raise no_job(str(job), room)
         case Permission.READ_SCHEDULE if visibility is not None and not visibility.admits(room):
-            raise ScheduleNotFound(f"there is no schedule in room {room} that this token sees")
+            raise ScheduleNotFound(f"there is no schedule in room {room} that this token may read")
         case Permission.SET_LIMIT:
             check_limit(principal, room)
         case Permission.READ_LIMIT if visibility is not None and not visibility.admits(room):
-            raise LimitNotFound(f"there is no limit in room {room} that this token sees")
+            raise LimitNotFound(f"there is no limit in room {room} that this token may read")
         case Permission.READ_TARGET if visibility is not None and not visibility.admits(room):
-            raise TargetNotFound(f"no task of room {room} that this token sees has ever named this target")
+            raise TargetNotFound(f"no task of room {room} that this token may read has ever named this target")
 
 
 async def check_row(
@@ -83,9 +83,9 @@ async def check_row(
     run_id: int | None = None,
     worker_id: WorkerId | None = None,
 ) -> None:
-    """Hide from a token with scopes the task or worker that it has nothing to do with.
+    """Hide tasks and workers from tokens whose scopes do not cover them.
 
-    Whoever reads all rooms is not asked after. Raises `TaskNotFound`, `WorkerNotFound` or `StoreUnavailable`.
+    Principals that may read all rooms need no check. Raises `TaskNotFound`, `WorkerNotFound` or `StoreUnavailable`.
     """
     visibility = visibility_of(principal)
     if visibility is None:

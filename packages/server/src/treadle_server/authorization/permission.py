@@ -1,4 +1,4 @@
-"""What a route or an operation of the socket needs: `permissions.py` says which, and `authorization.py` checks it."""
+"""The permissions of operations: `permissions.py` says which one each needs, and `authorization.py` checks it."""
 
 from enum import Enum
 
@@ -6,23 +6,23 @@ from treadle_server.access import rights
 
 
 class Permission(Enum):
-    """What is needed, and how a refusal is told.
+    """What an operation needs, as the OpenAPI document says it, and how a refusal is answered.
 
-    Of what may not be read, nothing is told: it is not found. What is read and may not be done is forbidden, and the
-    problem names the scope that is missing.
+    What the principal may not read is answered as not found, which reveals nothing. What it may read but not do is
+    forbidden, and the problem names the missing scope.
     """
 
     NOTHING = "nothing"
     """Not even a token."""
     SIGNATURE = "the signature in its URL"
-    """No token: who was allowed to made the URL, and its handler checks it."""
+    """No token: the URL was made for an authorized client, and its handler checks the signature."""
     TOKEN = "a valid token"  # noqa: S105 - what is needed, and no secret
-    """Tells of the asker and of the server alone."""
+    """For what concerns only the principal itself and the server."""
     SUPERUSER = "a superuser's token"
-    """What the server keeps for all users."""
+    """For what the server keeps for all users."""
     METRICS = rights.METRICS
     READ_LIST = "queue:read:<room> for what is shown"
-    """Shows what is read and leaves out the rest."""
+    """Shows what the principal may read, and leaves out the rest."""
     READ_JOB = "queue:read:<room>, else job-not-found"
     READ_TARGET = "queue:read:<room>, else target-not-found"
     READ_TASK = "queue:read:<room of the task>, else task-not-found"
@@ -35,9 +35,9 @@ class Permission(Enum):
         "queue:control-task:<room of the task>, to have submitted it, or queue:claim-task:<task>/<run> of its open run"
     )
     CONTROL_MANY = "queue:control-task:<room of each task>, or to have submitted it"
-    """Each task is answered by itself."""
+    """Each task has its own answer."""
     CHANGE_TASK = "what CONTROL_TASK or RUN needs"
-    """The update of a status: a verb or a report, as its body says."""
+    """The update of a status: a verb or a report, depending on its body."""
     READ_FLOW = "queue:read:<room of the flow>, else flow-not-found"
     READ_SCHEDULE = "queue:read:<room>, else schedule-not-found"
     SET_SCHEDULE = "queue:create-task:<room>/<job>, and what CONTROL_SCHEDULE needs to change one"
@@ -51,17 +51,17 @@ class Permission(Enum):
 
     @property
     def is_open(self) -> bool:
-        """Return whether it is answered without a token."""
+        """Return whether it needs no token."""
         return self in {Permission.NOTHING, Permission.SIGNATURE}
 
     @property
     def of_run(self) -> bool:
-        """Return whether the command looks at the run itself: it refuses a credential whose run is over, as stale."""
+        """Return whether the command checks the run itself, and refuses a credential whose run is over as stale."""
         return self in {Permission.RUN, Permission.CHANGE_TASK}
 
     @property
     def of_a_task(self) -> bool:
-        """Return whether it is about one task, which must be one that the asker has to do with."""
+        """Return whether it is about one task, which the principal must be allowed to see."""
         return self in _OF_A_TASK
 
 

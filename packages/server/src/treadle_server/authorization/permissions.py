@@ -1,4 +1,4 @@
-"""What each operation of the wire needs, whatever brought it: one table for the routes, the socket and the document."""
+"""The permission of each operation of the wire: one table for the routes, the socket and the OpenAPI document."""
 
 from collections.abc import Mapping
 from typing import get_args
@@ -85,4 +85,4 @@ PERMISSIONS: Mapping[str, Permission] = {
     "problem": Permission.NOTHING,
     "openapi": Permission.NOTHING,
 }
-"""By the operation's name, in the order of the wire's operations."""
+"""Permissions by operation, in the order of the wire's operations."""

@@ -29,7 +29,11 @@ def checks() -> list[Check]:
 
 
 def _wrong(what: str) -> Seen:
-    return [Finding("machine", "fail", f"no server would start with these settings: {what}", "see docs/settings.md")]
+    return [
+        Finding(
+            "machine", "fail", f"a server would refuse to start with these settings: {what}", "see docs/settings.md"
+        )
+    ]
 
 
 def _database(settings: Settings) -> Seen:

@@ -35,7 +35,7 @@ def of_sqlite(url: URL, data_dir: Path) -> Seen:
     path = file_of(url)
     if path.is_symlink():
         told = f"{path} is a link to {path.readlink()}, which can't be found"
-        return [Finding("database", "fail", told, "look whether its disk is mounted, or remove the link")]
+        return [Finding("database", "fail", told, "check that its disk is mounted, or remove the link")]
     if not path.exists():
         return [Finding("database", "ok", f"there is no {path} yet: no server has started here")]
     seen: list[Finding | Check] = []
@@ -45,18 +45,21 @@ def of_sqlite(url: URL, data_dir: Path) -> Seen:
         with closing(_open(path)) as connection:
             [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
-        advice = "look at its permissions, and whether it is SQLite's; otherwise restore the backup"
+        advice = "check its permissions and that it is an SQLite file; otherwise restore the backup"
         return [*seen, Finding("database", "fail", f"{path} can't be read ({error})", advice)]
     told = f"{path}, SQLite {sqlite3.sqlite_version}, {in_bytes(path.stat().st_size)}"
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         needed = ".".join(map(str, OLDEST_SQLITE))
-        return [*seen, Finding("database", "fail", f"{told}: {needed} is needed", "take a Python with a newer SQLite")]
+        return [
+            *seen,
+            Finding("database", "fail", f"{told}: at least {needed} is needed", "use a Python with a newer SQLite"),
+        ]
     if (closed := _not_writable(path)) is not None:
-        means = f"{told}: {'it' if closed == path else closed} may not be written"
-        return [*seen, Finding("database", "fail", means, "look at its permissions")]
+        means = f"{told}: {'it' if closed == path else closed} is not writable"
+        return [*seen, Finding("database", "fail", means, "check its permissions")]
     if tables and not _has_log(path) and not _is_in_wal_mode(path):
-        advice = "start a server, which sets it; on a network's disk it can't be set: move the file"
-        means = f"{told}: its journal is not WAL, so that readers stop the writer"
+        advice = "start a server, which sets it; if it is on a network file system, move it to a local disk"
+        means = f"{told}: its journal mode is not WAL, so readers block the writer"
         seen.append(Finding("database", "warn", means, advice))
     else:
         seen.append(Finding("database", "ok", told))
@@ -108,7 +111,7 @@ async def of_postgres(url: URL) -> Seen:
     try:
         told = await _in_postgres(url, _size)
     except (DBAPIError, PoolTimeout, OSError) as error:
-        advice = advice_on(error) or "look whether it runs, at TREADLE_DATABASE_URL, and at the network between"
+        advice = advice_on(error) or "check that it is running, TREADLE_DATABASE_URL, and the network in between"
         return [Finding("database", "fail", f"{name} does not answer ({in_brief(error)})", advice)]
     looks: dict[str, Examine] = {
         "database": postgres.look,

@@ -18,15 +18,15 @@ def look(max_connections: int) -> Seen:
         return [Finding("descriptors", "ok", "this system has no such limit")]
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
-        return [Finding("descriptors", "ok", "without a limit here")]
+        return [Finding("descriptors", "ok", "no limit here")]
     room = min(hard, MOST_FILES) - MOST_RESERVED
-    told = f"a process that is started here may open {hard} files"
+    told = f"a process started here may open {hard} files"
     if hard < FEW:
-        return [Finding("descriptors", "fail", f"{told}: a server needs {MOST_RESERVED} for itself", _RAISE)]
+        return [Finding("descriptors", "fail", f"{told}: a server itself needs {MOST_RESERVED}", _RAISE)]
     if room < max_connections:
         return [Finding("descriptors", "warn", f"{told}: of {max_connections} connections (TREADLE_MAX_CONNECTIONS)"
-                        f" {room} fit", _RAISE)]  # fmt: skip
+                        f" only {room} fit", _RAISE)]  # fmt: skip
     return [Finding("descriptors", "ok", told)]
 
 
-_RAISE = "raise LimitNOFILE of the unit, or `ulimit -Hn`"
+_RAISE = "raise LimitNOFILE in the systemd unit, or `ulimit -Hn`"

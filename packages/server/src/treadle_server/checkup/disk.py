@@ -38,20 +38,20 @@ def look(name: str, path: Path) -> Seen:
     told = f"{in_bytes(free)} of {in_bytes(size)} are free on the disk of {name} {path}"
     if found.f_flag & READ_ONLY:
         return [Finding("disk", "fail", f"the disk of {name} {path} is mounted read-only: nothing can be written",
-                        "look at the kernel's log (dmesg) for why, and mount it for writing")]  # fmt: skip
+                        "look for the reason in the kernel log (dmesg), and remount it read-write")]  # fmt: skip
     if not os.access(place, os.W_OK | os.X_OK):  # after an error of the disk too, which no flag tells
         return [Finding("disk", "fail", f"nothing can be written to {name} {place}",
-                        "look at its permissions, and at the kernel's log (dmesg): it may have failed")]  # fmt: skip
+                        "check its permissions and the kernel log (dmesg): the disk may have failed")]  # fmt: skip
     if free < TOO_LITTLE:
         refused, advice = ("uploads", _ROOM) if name == OF_ARTIFACTS else ("submits", _ROOM_NOW)
-        return [Finding("disk", "fail", f"{told}: that is too little; {refused} are answered 503 when it is full",
+        return [Finding("disk", "fail", f"{told}: that is too little; once it is full, {refused} are refused with 503",
                         advice)]  # fmt: skip
     if found.f_files and found.f_favail < FEW_FILES:
         means = f"only {found.f_favail} files" if found.f_favail else "no file"
         return [Finding("disk", "warn" if found.f_favail else "fail",
-                        f"{means} can be made on the disk of {name} {path}: its inodes are used", _ROOM)]  # fmt: skip
+                        f"{means} can be made on the disk of {name} {path}: it is out of inodes", _ROOM)]  # fmt: skip
     if free < LITTLE:
-        return [Finding("disk", "warn", f"{told}: it is soon full", _ROOM)]
+        return [Finding("disk", "warn", f"{told}: it will soon be full", _ROOM)]
     return [Finding("disk", "ok", told)]
 
 
@@ -63,6 +63,6 @@ def is_elsewhere(path: Path, directory: Path) -> bool:
     return os.path.ismount(path)
 
 
-_ROOM = "make room, or let ended tasks go sooner (TREADLE_RETENTION_…, treadle prune)"
+_ROOM = "free space, or remove ended tasks sooner (TREADLE_RETENTION_…, treadle prune)"
 
-_ROOM_NOW = "make room: to remove tasks needs some as well, and leaves a database's file as large as it is"
+_ROOM_NOW = "free space by other means: removing tasks needs space too, and does not shrink the database's file"

@@ -16,7 +16,7 @@ WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 """Permissions by which the server's user may have what is root's, as a volume that a cluster lends."""
 
 MOST = 3
-"""Files that are told by name."""
+"""The most files that are listed by name."""
 
 
 def look(settings: Settings) -> Seen:
@@ -28,11 +28,13 @@ def look(settings: Settings) -> Seen:
     looked = [*_under(directory), *_of_database(settings)]
     wrong = [(path, what) for path in looked if (what := _wrong_with(path, owner))]
     if not wrong:
-        return [Finding("files", "ok", f"{directory} is its user's alone, with all {len(looked) - 1} in it")]
+        return [
+            Finding("files", "ok", f"only its owner can access {directory} and the {len(looked) - 1} entries in it")
+        ]
     more = f", and {len(wrong) - MOST} more" if len(wrong) > MOST else ""
     told = ", ".join(f"{path} {what}" for path, what in wrong[:MOST])
     advice = " and ".join(sorted({_advice(what, path) for path, what in wrong[:MOST]}))
-    return [Finding("files", "warn", f"{told}{more}: in them are tasks, tokens and keys", advice)]
+    return [Finding("files", "warn", f"{told}{more}: they contain tasks, tokens and keys", advice)]
 
 
 def _under(directory: Path) -> Iterator[Path]:
@@ -71,9 +73,9 @@ def _wrong_with(path: Path, owner: int | None) -> str:
     if owner is not None and found.st_uid != owner and (found.st_uid != 0 or not mode & WRITABLE):
         return f"belongs to user {found.st_uid}"
     if mode & OTHERS:
-        return f"may be used by others ({mode:04o})"
+        return f"is accessible to others ({mode:04o})"
     wanted = DIRECTORY if stat.S_ISDIR(found.st_mode) else FILE
-    return "" if mode & wanted == wanted else f"may not be used by its user ({mode:04o})"
+    return "" if mode & wanted == wanted else f"is not accessible to its owner ({mode:04o})"
 
 
 def _advice(what: str, path: Path) -> str:

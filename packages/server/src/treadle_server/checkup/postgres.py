@@ -11,7 +11,7 @@ from treadle_server.store.migrations import ENCODING, OWN_DATABASE, said_of_sche
 from treadle_server.store.tables import metadata
 
 OLDEST = 150_000
-"""The oldest version that its makers still mend, as PostgreSQL writes it."""
+"""The oldest version that is still maintained, as PostgreSQL writes it."""
 
 NEARLY_ALL = 0.9
 """The share of the connections from which on there are too few."""
@@ -25,25 +25,25 @@ def look(connection: Connection) -> list[Finding]:
     version = int(_show(connection, "server_version_num"))
     found: list[Finding] = []
     if version < OLDEST:
-        found.append(Finding("database", "warn", f"PostgreSQL {version // 10_000} is mended by nobody any more",
-                             f"upgrade it, to {OLDEST // 10_000} at least"))  # fmt: skip
+        found.append(Finding("database", "warn", f"PostgreSQL {version // 10_000} is no longer maintained",
+                             f"upgrade it to {OLDEST // 10_000} or later"))  # fmt: skip
     for setting, bad, means in (
         ("fsync", "off", "a power cut can destroy the database"),
-        ("synchronous_commit", "off", "what was acknowledged in the last moment before a crash is lost (G1)"),
+        ("synchronous_commit", "off", "a crash loses what was acknowledged in the last moment before it (G1)"),
         ("full_page_writes", "off", "a power cut can leave half-written pages"),
     ):
         if _show(connection, setting) == bad:
             found.append(Finding("database", "fail", f"{setting} is {bad}: {means}",
                                  f"set {setting} = on, for the server, the database and the role"))  # fmt: skip
     if (encoding := _show(connection, "server_encoding")) != ENCODING:
-        found.append(Finding("database", "fail", f"its encoding is {encoding}: tasks whose text that can't keep fail",
-                             f"`treadle copy` it into one with ENCODING '{ENCODING}'"))  # fmt: skip
+        found.append(Finding("database", "fail", f"its encoding is {encoding}: tasks with text beyond it fail",
+                             f"`treadle copy` it to one with ENCODING '{ENCODING}'"))  # fmt: skip
     if connection.execute(text("SELECT pg_is_in_recovery()")).scalar_one():
-        found.append(Finding("database", "fail", "it is a standby, which takes no writes",
+        found.append(Finding("database", "fail", "it is a standby, which accepts no writes",
                              "name the primary, or all hosts with target_session_attrs=read-write"))  # fmt: skip
     if _show(connection, "default_transaction_read_only") == "on":
-        found.append(Finding("database", "fail", "default_transaction_read_only is on: it takes no writes",
-                             "set it off, for the server, the database, the role and in the URL"))  # fmt: skip
+        found.append(Finding("database", "fail", "default_transaction_read_only is on: it accepts no writes",
+                             "set it to off for the server, the database, the role and in the URL"))  # fmt: skip
     role, closed = connection.execute(_RIGHTS).one()
     if closed is not None:
         found.append(Finding("database", "fail", f"the role {role} {closed}: no server can work",
@@ -52,8 +52,8 @@ def look(connection: Connection) -> list[Finding]:
         found.append(Finding("database", "fail", said, OWN_DATABASE))
     used, most = connection.execute(_CONNECTIONS).one()
     if used >= NEARLY_ALL * most:
-        found.append(Finding("database", "warn", f"{used} of {most} connections are taken: further servers get none",
-                             "raise max_connections, or put pgbouncer before it"))  # fmt: skip
+        found.append(Finding("database", "warn", f"{used} of {most} connections are in use: further servers get none",
+                             "raise max_connections, or put pgbouncer in front of it"))  # fmt: skip
     return found
 
 
@@ -100,7 +100,7 @@ def look_at_disk(connection: Connection) -> list[Finding]:
             return [one for one in disk.look("PostgreSQL", place) if isinstance(one, Finding)]
         except PermissionError:
             pass
-    return [Finding("disk", "ok", "PostgreSQL's disk is not to be seen from here: watch it on its machine")]
+    return [Finding("disk", "ok", "PostgreSQL's disk can't be seen from here: monitor it on its own machine")]
 
 
 def look_at_clock(connection: Connection) -> list[Finding]:
@@ -108,7 +108,9 @@ def look_at_clock(connection: Connection) -> list[Finding]:
     sent = datetime.now(UTC)
     shown: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
     skew = (shown - (sent + (datetime.now(UTC) - sent) / 2)).total_seconds()
-    told = f"PostgreSQL's is {skew:+.2f} s from this machine's"
+    told = f"PostgreSQL's clock is {skew:+.2f} s from this machine's"
     if abs(skew) > SKEW:
-        return [Finding("clocks", "warn", f"{told}: leases go by it, logs by each machine's", "have both set by NTP")]
+        return [
+            Finding("clocks", "warn", f"{told}: leases use it, logs use each machine's own", "synchronise both by NTP")
+        ]
     return [Finding("clocks", "ok", told)]

@@ -7,19 +7,19 @@ from treadle_server.store.migrations import HALF_DONE, HEAD, LOCK, REVISIONS, re
 from treadle_server.store.tables import metadata
 
 MOST = 4
-"""What is missing that is told by name."""
+"""The most missing objects that are listed by name."""
 
 
 def look(connection: Connection) -> list[Finding]:
-    """Hold what alembic has noted, and the tables, against this version's."""
+    """Compare the revision that alembic has noted, and the tables, with this version's."""
     found = revisions(connection)
     if _is_migrating(connection):
-        return [Finding("migrations", "warn", "a server migrates the database at this moment", "look again later")]
+        return [Finding("migrations", "warn", "a server is migrating the database right now", "try again later")]
     there = set(inspect(connection).get_table_names())
     if (refused := refusal(connection, found)) is not None:
         return [Finding("migrations", "fail", refused.detail)]
     if not found:
-        return [Finding("migrations", "ok", "the database is empty: the first server makes its tables")]
+        return [Finding("migrations", "ok", "the database is empty: the first server creates its tables")]
     [revision] = found
     if revision != HEAD:
         behind = len(REVISIONS) - 1 - REVISIONS.index(revision)
@@ -27,12 +27,12 @@ def look(connection: Connection) -> list[Finding]:
                         "start a server of this version, or treadle migrate: docs/growing.md#upgrading")]  # fmt: skip
     if missing := _missing(connection, there):
         more = f" and {len(missing) - MOST} more" if len(missing) > MOST else ""
-        lacking = f"it is said to be at {HEAD}, and lacks {', '.join(missing[:MOST])}{more}"
+        lacking = f"it is marked as {HEAD}, but lacks {', '.join(missing[:MOST])}{more}"
         return [Finding("migrations", "fail", HALF_DONE.format(lacking))]
     if broken := _broken_indexes(connection):
-        return [Finding("migrations", "fail", f"indexes were never finished: {', '.join(broken)}",
-                        "REINDEX INDEX each of them")]  # fmt: skip
-    return [Finding("migrations", "ok", f"at {HEAD}, the newest that this version knows")]
+        return [Finding("migrations", "fail", f"invalid indexes, never finished: {', '.join(broken)}",
+                        "run REINDEX INDEX for each of them")]  # fmt: skip
+    return [Finding("migrations", "ok", f"at {HEAD}, the newest revision of this version")]
 
 
 def _is_migrating(connection: Connection) -> bool:

@@ -20,9 +20,9 @@ def look_at_log(path: Path) -> Seen:
     log = path.with_name(f"{path.name}-wal")
     size = log.stat().st_size if log.exists() else 0
     if size >= LARGE_LOG:
-        return [Finding("snapshots", "warn", f"{log} has {in_bytes(size)}: something reads the database in one"
-                        " transaction for long, and nothing can be written back",
-                        "end it (fuser says who has the file open): the log is cut by the next commit")]  # fmt: skip
+        return [Finding("snapshots", "warn", f"{log} has {in_bytes(size)}: a long read transaction keeps it from"
+                        " being written back to the database",
+                        "end it (fuser shows who has the file open): the next commit truncates the log")]  # fmt: skip
     return [Finding("snapshots", "ok", f"the log has {in_bytes(size)}")]
 
 
@@ -49,12 +49,12 @@ def look_at_sessions(connection: Connection) -> list[Finding]:
     """Look at PostgreSQL's open transactions, prepared ones, and slots that nobody reads."""
     long = [row for row in connection.execute(_OPEN) if row[1] is not None and row[1] > LONG]
     found = [
-        Finding("snapshots", "warn", f"{who} has had a transaction open for {seconds / 60:.0f} minutes: vacuum clears"
-                " nothing away that is newer, and queues become slow", f"end it: {end}")
+        Finding("snapshots", "warn", f"{who} has had a transaction open for {seconds / 60:.0f} minutes: vacuum can't"
+                " remove newer dead rows, and queues become slow", f"end it: {end}")
         for who, seconds, end in sorted(long, key=lambda row: -row[1])
     ]  # fmt: skip
     if slots := list(connection.execute(_SLOTS).scalars()):
-        found.append(Finding("snapshots", "warn", f"nobody reads the replication slot {', '.join(slots)}: what it waits"
-                             " for is never cleared away, and fills the disk",
-                             "bring its reader back, or SELECT pg_drop_replication_slot(…)"))  # fmt: skip
-    return found or [Finding("snapshots", "ok", f"no transaction has been open for {LONG // 60} minutes")]
+        found.append(Finding("snapshots", "warn", f"nobody reads the replication slot {', '.join(slots)}: PostgreSQL"
+                             " keeps everything that it has not read, which fills the disk",
+                             "restart its reader, or SELECT pg_drop_replication_slot(…)"))  # fmt: skip
+    return found or [Finding("snapshots", "ok", f"no transaction has been open for more than {LONG // 60} minutes")]

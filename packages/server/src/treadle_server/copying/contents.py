@@ -57,7 +57,7 @@ def check_empty(connection: Connection, name: str) -> None:
         if connection.execute(_copied(table, select(1).select_from(table)).limit(1)).first() is not None:
             raise ValidationFailed(
                 f"{name} is not empty: there are rows in its table {table.name}; nothing was changed, copy to a new"
-                " database (a server that starts makes rows too: start none there before)"
+                " database (and start no server on it before: that creates rows too)"
             )
 
 

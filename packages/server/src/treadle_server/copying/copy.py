@@ -91,8 +91,8 @@ def _named(table: Table) -> Iterator[None]:
         yield
     except (TypeError, ValueError, OverflowError, IntegrityError, DataError) as error:
         raise ValidationFailed(
-            f"{table.name} has a row that it can't have ({in_brief(error)}): somebody has changed it by hand, or it is"
-            " damaged; mend it, and copy again"
+            f"{table.name} has an invalid row ({in_brief(error)}): it was changed by hand or is damaged;"
+            " repair it, and copy again"
         ) from None
 
 
@@ -105,7 +105,7 @@ async def _verify(there: SourceDatabase, copied: Copied, tell: Tell) -> None:
             tell(TableProgress("verified", table.name, found.rows, wanted.rows))
         if found != wanted:
             raise NotTheSame(
-                f"{table.name} is not the same when it is read again ({found.rows} rows with the checksum {found}, not"
+                f"{table.name} differs when it is read back ({found.rows} rows with checksum {found}, not"
                 f" {wanted.rows} with {wanted}): nothing was kept; please report this"
             )
 

@@ -7,7 +7,7 @@ from sqlalchemy import Table
 
 from treadle_server.copying.contents import Row
 
-SAME = "FROM and TO are the same database: name another one to copy to"
+SAME = "FROM and TO are the same database: copy to another one"
 """Why nothing is copied where one address leads to where the other one does."""
 
 

@@ -75,4 +75,4 @@ def _number(text: str) -> int | str:
 def _as_hex(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex()
-    raise TypeError(f"{type(value).__name__} is no value of a column")
+    raise TypeError(f"unexpected type of a column's value: {type(value).__name__}")

@@ -167,4 +167,4 @@ async def _check_servers(connection: AsyncConnection, url: URL) -> None:
 
 
 def _in_use(url: URL) -> ValidationFailed:
-    return ValidationFailed(f"a server, or another copy, uses {name_of(url)}: stop it first")
+    return ValidationFailed(f"a server or another copy is using {name_of(url)}: stop it first")

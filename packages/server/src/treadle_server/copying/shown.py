@@ -36,7 +36,7 @@ def lines(copied: Copied, seconds: float) -> Iterator[str]:
         if digest.rows:
             yield f"{name:<{width}}  {digest.rows:>12,}  {digest}"
     rows = counted(copied.rows, "row")
-    yield f"{rows} copied, read again and compared in {seconds:.1f} s. Start the server on TO now."
+    yield f"{rows} copied, read back and compared in {seconds:.1f} s. Start the server on TO now."
 
 
 def as_json(copied: Copied, seconds: float) -> str:

@@ -64,8 +64,8 @@ class SqliteDestination(SqliteSource):
         """Raise `ValidationFailed` when a row names another one that is not there."""
         if (found := self._connection.exec_driver_sql("PRAGMA foreign_key_check").first()) is not None:
             raise ValidationFailed(
-                f"a row of {found[0]} belongs to one of {found[2]} that is not there: somebody has deleted that by"
-                " hand; delete what belongs to it too, and copy again"
+                f"a row of {found[0]} refers to a row of {found[2]} that does not exist: it was deleted by hand;"
+                " delete the rows that refer to it too, and copy again"
             )
 
     async def count_on(self, counters: Mapping[str, int]) -> None:
@@ -124,7 +124,7 @@ def _check_own(url: URL) -> None:
     if not path.exists():
         if path.is_symlink():
             raise ValidationFailed(
-                f"{path} is a link to {path.readlink()}, which can't be found: look whether its disk is mounted, or"
+                f"{path} is a link to {path.readlink()}, which can't be found: check that its disk is mounted, or"
                 " remove the link"
             )
         return
@@ -132,8 +132,8 @@ def _check_own(url: URL) -> None:
         others = set(inspect(connection).get_table_names()) - {*metadata.tables, "alembic_version"}
     if others:
         raise ValidationFailed(
-            f"{path} has a table {min(others)} that is not Treadle's, and would be replaced as a whole: nothing was"
-            " changed, copy to a file of its own"
+            f"{path} has a table {min(others)} that is not Treadle's, and the copy would replace the whole file:"
+            " nothing was changed, copy to a file of its own"
         )
 
 
@@ -185,5 +185,5 @@ def _alone(url: URL) -> Iterator[None]:
         try:
             stack.enter_context(hold_lock(url))
         except DatabaseInUse:
-            raise ValidationFailed(f"a server, or another copy, uses {url.database}: stop it first") from None
+            raise ValidationFailed(f"a server or another copy is using {url.database}: stop it first") from None
         yield

@@ -51,8 +51,8 @@ class Crowd:
         limit = self.bucket.limit
         if limit.concurrency is not None and self.total + ahead + limit.counted(weight) > limit.concurrency:
             return (
-                f"its concurrency is {limit.concurrency}, {self.bucket.used} of that is used, {self.weight + ahead}"
-                f" waits, and {weight} would come"
+                f"its concurrency is {limit.concurrency}, {self.bucket.used} of that is in use, {self.weight + ahead}"
+                f" is waiting, and this needs {weight}"
             )
         if limit.rate_count is not None and self.count + count + 1 > self.bucket.tokens + 1e-9:
             waiting = self.count + count

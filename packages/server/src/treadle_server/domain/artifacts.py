@@ -57,12 +57,14 @@ def check_uploadable(task: Task, run: Run | None, run_id: int, now: datetime) ->
     if task.is_leased and task.run_id == run_id:
         return
     if run is None:
-        raise StaleRun(f"task {task.id} has no run {run_id}; upload nothing")
+        raise StaleRun(f"task {task.id} has no run {run_id}: nothing can be uploaded to it")
     if run.status is not Outcome.EXCEPTION:
         raise ArtifactConflict(f"run {run_id} is over ({run.status}): its artifacts are final")
     if now >= run.ended_at + AFTER_EXCEPTION:
         minutes = AFTER_EXCEPTION.total_seconds() / 60
-        raise ArtifactConflict(f"run {run_id} ended in an exception more than {minutes:.0f} minutes ago")
+        raise ArtifactConflict(
+            f"run {run_id} ended in an exception more than {minutes:.0f} minutes ago: its artifacts are final"
+        )
 
 
 def same_upload(kept: Artifact, wanted: Artifact, *, is_expiry_named: bool) -> bool:

@@ -93,9 +93,9 @@ def _check_size(asked: Sequence[ItemDependencies]) -> None:
     total = sum(1 if isinstance(said, str) else len(said) for item in asked for said in item.depends_on.values())
     if total > MOST_DEPENDENCIES:
         raise ValidationFailed(
-            f"depends_on: the tasks of this request name {total:,} dependencies, and one request has"
-            f" {MOST_DEPENDENCIES:,} at most: put the rest in by further requests with the same flow_id, which name"
-            " these tasks by their ids; or let a task between two layers gather the results of the first"
+            f"depends_on: the tasks of this request have {total:,} dependencies; one request may have at most"
+            f" {MOST_DEPENDENCIES:,}: submit the rest in further requests with the same flow_id, naming these tasks by"
+            " their ids, or put a task between two layers to gather the results of the first"
         )
 
 
@@ -107,7 +107,7 @@ def _named(asked: Sequence[ItemDependencies]) -> dict[str, int]:
         if item.ref is None:
             continue
         if item.ref in refs or named.get(item.ref, i) != i:
-            raise ValidationFailed(f"tasks.{i}.ref: {item.ref!r} stands twice; call each task of the request otherwise")
+            raise ValidationFailed(f"tasks.{i}.ref: {item.ref!r} is given twice; give each task its own ref")
         refs.add(item.ref)
         named[item.ref] = i
     return named
@@ -121,7 +121,7 @@ def _needs(place: str, item: ItemDependencies, named: Mapping[str, int]) -> list
             key = named.get(lower, TaskId(lower))
         if key is None:
             raise ValidationFailed(
-                f"{place}depends_on.{name}: {word!r} is no id of a task, and no task of this request has that ref"
+                f"{place}depends_on.{name}: {word!r} is not a task id, and no task of this request has that ref"
             )
         found.setdefault(key, Need(key)).places.append((name, member))
     return list(found.values())
@@ -172,4 +172,4 @@ def _circle(asked: Sequence[ItemDependencies], path: list[int], again: int) -> s
     called = [asked[i].ref or asked[i].id or f"tasks.{i}" for i in round_]
     if len(called) > MOST_OF_CIRCLE:
         called = [*called[: MOST_OF_CIRCLE // 2], "…", *called[-MOST_OF_CIRCLE // 2 :]]
-    return f"these tasks wait for each other in a circle, so that none could ever run: {' -> '.join(called)}"
+    return f"these tasks wait for each other in a circle, so none could ever run: {' -> '.join(called)}"

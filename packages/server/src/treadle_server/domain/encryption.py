@@ -25,12 +25,12 @@ def check_payload(payload: Mapping[str, Any], job_name: str, *, encrypted: bool)
     """Raise `InvalidPayload` for a plain payload where encrypted ones are wanted, and for a sealed one elsewhere."""
     if encrypted and seal_of(payload) is None:
         raise InvalidPayload(
-            f"payload: tasks of {job_name} are encrypted and this payload is not, so it was not kept: {_HOW}"
+            f"payload: tasks of {job_name} are encrypted and this payload is not, so it was refused: {_HOW}"
         )
     if not encrypted and MARK in payload:
         raise InvalidPayload(
-            f"payload: it is encrypted, and {job_name} is not registered as such: register it with encrypted: true, or"
-            " submit plain data"
+            f"payload: it is encrypted, but {job_name} is not registered as encrypted: register it with encrypted:"
+            " true, or submit plain data"
         )
 
 
@@ -74,4 +74,4 @@ def _digests(text: str | None) -> Sequence[str]:
 
 
 def _refused(name: str) -> ValidationFailed:
-    return ValidationFailed(f"{name}: the task is encrypted and this is not, so it was not kept: {_HOW}")
+    return ValidationFailed(f"{name}: the task is encrypted and this is not, so it was refused: {_HOW}")

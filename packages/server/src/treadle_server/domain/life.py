@@ -51,7 +51,7 @@ def check_owner(task: Task, run_id: int | None, worker_id: WorkerId | None = Non
     A `run_id` of None is an older client's, which can't tell its run from the next.
     """
     if not task.is_leased:
-        raise StaleRun(f"the task is {task.status}: no run of it is open; stop the code")
+        raise StaleRun(f"the task is {task.status} and has no open run; stop the code")
     if run_id is not None and task.run_id != run_id:
         raise StaleRun(f"run {run_id} is over: the task is at run {task.run_id}; stop the code")
     if worker_id is not None and task.worker_id != worker_id:
@@ -161,7 +161,7 @@ def fail(
     reason = ending.reason
     assert reason is not None
     if not task.is_leased:
-        raise InvalidTaskTransition(f"fail: the task is {task.status}, and no run of it is open")
+        raise InvalidTaskTransition(f"fail: the task is {task.status} and has no open run")
     run = end_run(task, ending, now)
     task.error = ending.error
     task.reason = reason
@@ -191,7 +191,7 @@ def hand_back(task: Task, ending: Ending, now: datetime) -> Run:
     Raises `InvalidTaskTransition` unless the task is claimed.
     """
     if task.status is not Status.CLAIMED:
-        raise InvalidTaskTransition(f"return: the task is {task.status}, and only a claimed one can be handed back")
+        raise InvalidTaskTransition(f"return: the task is {task.status}; only a claimed one can be handed back")
     run = end_run(task, ending, now)
     if task.cancel_requested:
         _interrupt(task, now)

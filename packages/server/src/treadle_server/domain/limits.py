@@ -196,7 +196,7 @@ def named_by(
     by_bucket = {one.bucket_id: one for one in named}
     if len(by_bucket) > MOST_NAMED:
         raise ValidationFailed(
-            f"limits: the job names {len(of_job)} and the task {len(of_task)}; {MOST_NAMED} in all are the most"
+            f"limits: the job names {len(of_job)} and the task {len(of_task)}; at most {MOST_NAMED} in all are allowed"
         )
     return [by_bucket[bucket_id] for bucket_id in sorted(by_bucket)]
 
@@ -206,7 +206,7 @@ def check_named(named: Iterable[Named], known: Mapping[tuple[str, str], Limit]) 
     for one in named:
         if (limit := known.get((one.room, one.name))) is None:
             raise LimitNotFound(
-                f"there is no limit {one.name!r} in room {one.room}: make it first (treadle limits set {one.name}"
+                f"there is no limit {one.name!r} in room {one.room}: create it first (treadle limits set {one.name}"
                 f" --room {one.room} …)"
             )
         if limit.concurrency is not None and one.weight > limit.concurrency:

@@ -18,8 +18,8 @@ def pointed(name: str, key: str | None, content: Any) -> str | None:
     if MARK in content:
         if key not in (keys := content.get(LIMIT_KEYS, {})):
             raise ValidationFailed(
-                f"limits: the payload is encrypted, and {LIMIT_KEYS} beside its seal does not say the key {key} of"
-                f" {name}: submit it by a newer SDK, or by a client whose task has the limits that the job has now"
+                f"limits: the payload is encrypted, and {LIMIT_KEYS} beside its seal lacks the key {key} of {name}:"
+                " submit it with a newer SDK, or with a client whose task has the limits that the job has now"
             )
         told: str | None = keys[key]
         return told

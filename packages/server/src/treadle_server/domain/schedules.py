@@ -190,7 +190,7 @@ def zone_of(name: str | None) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        said = f"{name[:64]!r} is no time zone that the server knows; write one as Europe/Berlin, or UTC"
+        said = f"{name[:64]!r} is not a time zone that the server knows; write one such as Europe/Berlin, or UTC"
         raise _refused("zone", f"{said}, or update the tzdata of its machine") from None
 
 
@@ -204,7 +204,7 @@ def first_tick(cron: str | None, zone: str | None, interval_seconds: float | Non
         return now + timedelta(seconds=interval_seconds)
     tick = cron_tick(cron, zone, now)
     if tick is None:
-        raise _refused("cron", f"{cron!r} means no instant in the next 50 years; look at its day and month")
+        raise _refused("cron", f"{cron!r} never occurs in the next 50 years; check its day and month")
     return tick
 
 
@@ -216,8 +216,10 @@ def _no_cron(expression: str, why: str) -> ValidationFailed:
         five = "write five (minute hour day-of-month month day-of-week), or six with the second first"
         return _refused("cron", f"{expression[:80]!r} has {counted(len(parts), 'field')}; {five}")
     if name == "day-of-month" and _is_cron([*parts[:-2], "*", parts[-1]]):
-        return _refused("cron", f"{expression[:80]!r} means no instant: month {parts[-2]} has no day {parts[-3]}")
-    return _refused("cron", f"{parts[names.index(name)]!r} of {expression[:80]!r} is no {name}: {_FIELDS[name]}")
+        return _refused("cron", f"{expression[:80]!r} never occurs: month {parts[-2]} has no day {parts[-3]}")
+    return _refused(
+        "cron", f"{parts[names.index(name)]!r} of {expression[:80]!r} is not a valid {name}: {_FIELDS[name]}"
+    )
 
 
 def _is_cron(parts: list[str]) -> bool:

@@ -98,8 +98,8 @@ def check_step(task: Task, result: str | None) -> None:
     """Raise `ValidationFailed` for a result that is too large, and for one step too many."""
     if result is not None and len(result) > MOST_RESULT:
         raise ValidationFailed(
-            f"result: a step keeps at most {MOST_RESULT:,} characters of JSON, not {len(result):,}: upload what is"
-            " larger as an artifact, and return its name"
+            f"result: a step keeps at most {MOST_RESULT:,} characters of JSON, not {len(result):,}: upload a"
+            " larger result as an artifact, and return its name"
         )
     if task.steps >= MOST_STEPS:
         raise ValidationFailed(
@@ -111,7 +111,7 @@ def check_repeated(kept: Step, told: Step) -> None:
     """Raise `TaskConflict` unless a step that is kept already is told once more as it is."""
     if not kept.is_same(told):
         raise TaskConflict(
-            f"step {kept.name!r}, number {kept.occurrence} of that name, is kept since run {kept.run_id} with another"
+            f"step {kept.name!r}, number {kept.occurrence} of that name, was kept in run {kept.run_id} with another"
             " result: read the kept steps before running one"
         )
 
@@ -120,9 +120,9 @@ def check_message(data: str | None, waiting: int) -> None:
     """Raise `ValidationFailed` for data that is too large, and `TooManyRequests` when too many messages wait."""
     if data is not None and len(data) > MOST_DATA:
         raise ValidationFailed(
-            f"data: a message has at most {MOST_DATA:,} characters of JSON, not {len(data):,}: send where the rest is"
+            f"data: a message has at most {MOST_DATA:,} characters of JSON, not {len(data):,}: send where to find it"
         )
     if waiting >= MOST_WAITING:
         raise TooManyRequests(
-            f"{waiting:,} messages wait for the task already; it takes more when it has received some", retry_after=5
+            f"{waiting:,} messages already wait for the task; it takes more once it has received some", retry_after=5
         )

@@ -108,7 +108,7 @@ class Engine:
         """
         pending = Pending(command)
         if self._queue.is_full(pending):
-            raise TooManyRequests(f"{self._queue.rows} tasks wait to be written; try again soon", retry_after=1)
+            raise TooManyRequests(f"{self._queue.rows} tasks are waiting to be written; try again soon", retry_after=1)
         if self._refusal:
             raise StoreUnavailable(self._refusal, retry_after=1)
         return await self._add(pending)  # type: ignore[no-any-return]

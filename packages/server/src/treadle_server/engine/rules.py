@@ -16,9 +16,8 @@ def check_category(category: str, allowed: Collection[str], *, of: str = "") -> 
     """Raise `InvalidCategory`, which names the setting, unless the category is allowed; `of` is the job's full name."""
     if category not in allowed:
         raise InvalidCategory(
-            f"category {category!r}{f' of {of}' if of else ''} is not allowed here; the server admits:"
-            f" {', '.join(sorted(allowed))}. Use one of these, or add it to TREADLE_ALLOWED_CATEGORIES where the server"
-            " runs"
+            f"category {category!r}{f' of {of}' if of else ''} is not allowed; this server allows:"
+            f" {', '.join(sorted(allowed))}. Use one of these, or add it to TREADLE_ALLOWED_CATEGORIES on the server"
         )
 
 

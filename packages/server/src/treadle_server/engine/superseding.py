@@ -91,4 +91,4 @@ async def confirm_rivals(work: UnitOfWork) -> None:
         unknown = set(waiting[number]) - one.known_waiting - {task.id for task in one.waiting}
         unknown |= {task_id for task_id, _, _ in running.get(number, ())} - one.known_running
         if unknown and number in crowds and crowds[number].excess() is not None:
-            raise Overtaken("another server has put in what is to be superseded")
+            raise Overtaken("another server has submitted a task to be superseded")

@@ -1,8 +1,8 @@
 """The bridge: claims the tasks of `@internal` jobs for their executors and hands them over.
 
-It has a slot at the engine's dispatcher as any worker on the socket has, so that queues, targets, pauses and limits
-hold for these tasks too: a task is claimed in the transaction that puts it in, or as soon as there is room for it. Only
-when that is committed it is given to the broker.
+It has a slot at the engine's dispatcher, as any worker on the socket has, so queues, targets, pauses and limits apply
+to these tasks too: a task is claimed in the transaction that submits it, or as soon as there is room for it, and given
+to the broker only after the commit.
 """
 
 import asyncio
@@ -104,22 +104,22 @@ class Bridge(Service):
         unstarted = await self._engine.run(TakeOver(gone=gone, successor=self.worker_id))
         self._process_locks.clear(gone)
         if gone:
-            log.warning("%d processes with executors have ended: what they had is taken over", len(gone))
+            log.warning("%d processes with executors have ended: their tasks are taken over", len(gone))
         await self._open()
         self._slot.hold(await self._held())
         self._engine.open_slot(self._slot)
-        # Perhaps the broker has them already: the start admits one.
+        # The broker may have them already; only one start will be accepted.
         self._deliver(unstarted)
 
     async def _open(self) -> None:
-        """Connect to the broker. One beyond this process may be away: the other jobs are served all the same."""
+        """Connect to the broker. An external one may be down; the other jobs are served all the same."""
         try:
             async with self._limited():
                 await self._executors.open(self._app)
         except Exception as error:
             if self._executors.is_local:
                 raise
-            log.warning("the broker of the @internal jobs can't be reached, and will be tried again: %r", error)
+            log.warning("the broker of the @internal jobs can't be reached; retrying: %r", error)
         else:
             self._is_open = True
 
@@ -128,8 +128,8 @@ class Bridge(Service):
             async with self._limited():
                 await self._executors.close()
         except Exception:
-            # What they leave is taken over all the same.
-            log.exception("the executors did not end well")
+            # The tasks they leave are taken over all the same.
+            log.exception("the executors failed to shut down")
 
     def _limited(self) -> asyncio.Timeout:
         """Return how long is waited for the executors: for a broker a while, for those in this process until done."""
@@ -161,12 +161,12 @@ class Bridge(Service):
         try:
             await self._engine.run(TakeOver(gone=[self.worker_id], is_dead=False))
         except TreadleError as error:
-            log.warning("what the executors had is left to the next start: %s", error.detail)
+            log.warning("the executors' tasks are left to the next start: %s", error.detail)
             self._process_locks.leave(is_done=False)
         else:
             self._process_locks.leave(is_done=True)
 
-    # What is given out
+    # Dispatch
 
     def _deliver(self, tasks: list[Task]) -> None:
         for task in tasks:
@@ -193,11 +193,11 @@ class Bridge(Service):
         try:
             await self._engine.run(failure)
         except TreadleError as error:
-            log.warning("a failed dispatch could not be told, and will be: %s", error.detail)
+            log.warning("a failed dispatch could not be reported; retrying: %s", error.detail)
             self._untold.append(failure)
 
     async def _claim(self, task: Task) -> dict[str, Any]:
-        """Return the claim as its executor gets it, with what it shows to the server."""
+        """Return the claim for its executor, with the token that it shows to the server."""
         token = await self._tokens.current()
         carried = (await carried_by(self._ctx, [task])).get(task.id)
         claim: dict[str, Any] = orjson.loads(dumps(claim_data(task, self._ctx.now(), token, carried)))
@@ -246,14 +246,14 @@ class Bridge(Service):
         try:
             await self._engine.run(Beat(principal=EXECUTORS, worker_id=self.worker_id, tasks=[], revives=False))
         except WorkerNotFound:
-            log.warning("the worker of the @internal jobs was lost or removed, and is registered again")
+            log.warning("the worker of the @internal jobs was lost or removed; registering it again")
             await self._register()
         await self._look_at_slot()
         settings = self._ctx.settings
         return min(settings.sweeper_interval_seconds, settings.worker_timeout_seconds / 3)
 
     async def _look_at_slot(self) -> None:
-        """Free the room of runs whose end was told to another server."""
+        """Free the slot's room of runs whose end was reported to another server."""
         before = set(self._slot.held)
         held = await self._held()
         # A claim that is being committed is not seen yet: what is missing twice has ended.

@@ -1,4 +1,4 @@
-"""What the server asks of those who run `@internal` tasks; `treadle.internal.InternalRegistry` is one."""
+"""The interface of executors of `@internal` tasks, such as `treadle.internal.InternalRegistry`."""
 
 from collections.abc import Mapping
 from operator import attrgetter
@@ -48,10 +48,10 @@ _MEMBERS = ("concurrency", "is_local", "jobs", "open", "dispatch", "nudge", "clo
 
 
 def load(named: str) -> Executors:
-    """Return the executors that `module:name` stands for; the module may lie in the current directory.
+    """Return the executors named `module:name`; the module may be in the current directory.
 
-    Raises `SettingUnusable` when there is no such module or name in it, it ends the process, it is something else, or
-    taskiq is missing. What the module raises itself is its author's to see.
+    Raises `SettingUnusable` when there is no such module or name in it, the module ends the process, it is
+    something else, or taskiq is missing. Other errors of the module are passed on, for its author.
     """
     module, colon, name = named.partition(":")
     if not (module and colon and name):
@@ -74,7 +74,7 @@ def load(named: str) -> Executors:
 
 
 def check(found: Any, named: str = "internal") -> Executors:
-    """Return what was found. Raises `SettingUnusable` unless it can run tasks as `Executors` do."""
+    """Return `found`. Raises `SettingUnusable` unless it implements `Executors`."""
     missing = [member for member in _MEMBERS if not hasattr(found, member)]
     if missing:
         raise SettingUnusable(

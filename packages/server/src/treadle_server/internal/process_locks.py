@@ -1,7 +1,7 @@
-"""Whose process lives: a file in the data directory for each process that has executors of its own, locked by it.
+"""Tells which processes are alive: each process with executors of its own locks a file in the data directory.
 
-The system drops the lock with the process, however it ends. So a server that starts knows at once which of the workers
-that stood for executors have died with their process; of those elsewhere it learns when they are not heard of.
+The system releases the lock when the process ends, however it ends. So a starting server knows at once which workers
+of executors have died with their process; of those on other machines it learns from their missing heartbeats.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What executors show to the server: a token of their own, which reports of runs and does nothing else, for a while."""
+"""The executors' own short-lived token for the server, which can report on runs and nothing else."""
 
 from datetime import datetime, timedelta
 

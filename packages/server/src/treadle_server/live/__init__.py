@@ -1,1 +1,1 @@
-"""What is pushed: the session socket, the feeds of observers, and the stream of events."""
+"""Everything that the server pushes: the session socket, observers' feeds, and the stream of events."""

@@ -1,4 +1,4 @@
-"""What commits changed since it was last looked at: the tasks as they are now, for all views together."""
+"""Gathers the tasks that commits have changed since the last round, for all views together."""
 
 from collections.abc import Callable, Mapping
 from itertools import chain
@@ -16,11 +16,11 @@ _PENDING = Status.PENDING
 _id_of, _job_of = attrgetter("id"), attrgetter("job_name")
 
 PATIENCE = 20
-"""Rounds for which a task may be on its way to its next commit; one that failed tells nothing any more."""
+"""Rounds for which a task may be waiting for its next commit; a commit that failed reports nothing more."""
 
 
 class ToldTask:
-    """A task as it was told or read: the writer goes on with the same object before its next commit."""
+    """A task as it was reported or read; the writer changes the same object before its next commit."""
 
     __slots__ = ("_encoded", "is_pending", "task", "version")
 
@@ -33,27 +33,27 @@ class ToldTask:
 
     @property
     def stands(self) -> bool:
-        """Return whether the task is still as it was told."""
+        """Return whether the task is still as it was reported."""
         return self.task.version == self.version
 
     def encoded(self) -> bytes | None:
-        """Return it as `TaskItem` without a place in line, once for all who show it; None when it stands no more."""
+        """Return it as `TaskItem` without its position, built once for all views; None if it has changed since."""
         if self._encoded is None and self.stands:
             self._encoded = dumps(listed_data(self.task))
         return self._encoded
 
 
 class Round:
-    """Tasks that changed, each as its last commit has left it, in any of the orders of the list."""
+    """Changed tasks, each as its last commit left it, in any of the list's orders."""
 
     def __init__(
         self, tasks: Mapping[TaskId, Task], versions: Mapping[TaskId, int], gone: Mapping[TaskId, str]
     ) -> None:
         self.tasks = tasks
         self.versions = versions
-        """The version in which each was told."""
+        """The version in which each task was reported."""
         self.gone = gone
-        """Those that were removed, each with its job's name."""
+        """The removed tasks, each with its job's name."""
         self.jobs = set(map(_job_of, tasks.values())) | set(gone.values())
         self._by_status: dict[Status, list[Task]] = {}
         for task in tasks.values():
@@ -124,7 +124,7 @@ class ChangeCollector:
         return told + len(self._tasks) + len(self._gone) > most and len(self) > most
 
     def note(self, batch: Batch) -> None:
-        """Note what a commit changed; what comes late is left out."""
+        """Note a commit's changes; changes that arrive late are left out."""
         changes = batch.tasks
         if batch.late:
             changes = [change for place, change in enumerate(changes) if place not in batch.late]
@@ -137,7 +137,7 @@ class ChangeCollector:
         self._told, self._tasks, self._versions, self._gone, self._waited = [], {}, {}, {}, {}
 
     def take(self) -> Round:
-        """Return what is to be shown, and forget it.
+        """Return the changes to be shown, and forget them.
 
         A task that the writer has moved on is left: its commit is under way, and what it does is told next.
         """

@@ -1,4 +1,4 @@
-"""What a client asks for on the session socket: submit, await, look, steer."""
+"""Clients' operations on the session socket: submit, await, read and steer."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
@@ -222,7 +222,7 @@ async def act(session: Session, fields: dict[str, Any]) -> Reply:
     ctx = session.live.ctx
     for action, names in _ONLY_WITH.items():
         if wanted.action != action and (beyond := wanted.model_fields_set & names):
-            raise ValidationFailed(f"{', '.join(sorted(beyond))}: only with the action {action}")
+            raise ValidationFailed(f"{', '.join(sorted(beyond))}: only allowed with the action {action}")
     given: Steer = Rerun(if_version=wanted.if_version, from_step=wanted.from_step)
     if wanted.action == "resolve":
         given = Resolve(**wanted.model_dump(include=set(Resolve.model_fields)))
@@ -278,7 +278,7 @@ async def edit(session: Session, fields: dict[str, Any]) -> Reply:
     task_id = TaskId(values.validate(One, {"id": fields.pop("id", None)}).id)
     patch = values.validate(TaskPatch, fields)
     if patch.status is not None:
-        raise ValidationFailed("status: an edit does not change it; use action")
+        raise ValidationFailed("status: an edit cannot change it; use the op action")
     ctx = session.live.ctx
     return Reply(await shown_after(ctx, await edit_task(ctx, session.principal, task_id, patch)))
 
@@ -288,7 +288,7 @@ async def register(session: Session, fields: dict[str, Any]) -> Reply:
     values.check(fields)
     room = fields.pop("room", None)
     if not isinstance(room, str):
-        raise ValidationFailed("room: name the room in which the job stands")
+        raise ValidationFailed("room: name the job's room")
     ctx = session.live.ctx
     done = await register_job(ctx, session.principal, room, values.validate(JobRegister, fields), make_worker=False)
     return Reply(await shown_job(ctx, session.principal, done.job, done.worker_id))

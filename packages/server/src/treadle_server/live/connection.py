@@ -1,4 +1,4 @@
-"""A client at the other end of a socket: who it is, what it does here, and what it is sent."""
+"""A client's connection: its identity, its subscriptions, and what it is sent."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""When windows are corrected: soon after a commit, ten times a second at most, all of them together."""
+"""Schedules the corrections of windows: soon after a commit, all together, at most ten times a second."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Each transition, once, to those who want every one; the last 10,000 are kept for those who come back.
+"""Sends each transition once to observers of `every`; keeps the last 10,000 for those who reconnect.
 
-Nothing is encoded while nobody wants it: a server without such an observer spends nothing on its events.
+Nothing is encoded without such an observer, so events then cost the server nothing.
 """
 
 from collections import deque

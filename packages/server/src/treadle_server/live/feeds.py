@@ -1,4 +1,4 @@
-"""Feeds: what observers subscribed to, as a snapshot and then as deltas, at most ten times a second.
+"""Feeds: observers' subscriptions, sent as a snapshot and then as deltas, at most ten times a second.
 
 Two observers of the same thing share one view: it is read, compared and encoded once. A commit only marks the views
 that it may have changed; the loop reads those that are due, and sends the rows that differ from what was sent last.
@@ -192,7 +192,7 @@ class Feeds(EngineService):
             rows = window.correct(changed)
         except Exception:
             # One view that can't be corrected must not end the others.
-            log.exception("the feed %s can't be corrected", feed.key)
+            log.exception("feed %s could not be updated", feed.key)
             window.outdate()
             rows = None
         if rows is not None:
@@ -315,11 +315,11 @@ class Feeds(EngineService):
             try:
                 await self._read(feed, among=among)
             except StoreUnavailable as error:
-                log.warning("the feed %s waits for the store: %s", feed.key, error.detail)
+                log.warning("feed %s is waiting for the store: %s", feed.key, error.detail)
                 self._hold_back(feed)
             except Exception:
                 # One view that can't be read must not end the others.
-                log.exception("the feed %s can't be read", feed.key)
+                log.exception("feed %s could not be read", feed.key)
                 self._hold_back(feed)
 
     async def _read(self, feed: Feed, *, among: int = 1) -> None:

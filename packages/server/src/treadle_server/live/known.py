@@ -1,4 +1,4 @@
-"""What is known of a window and a little beyond it: a run of the list without a gap, corrected by what changed."""
+"""The known part of the list around a window: a run without gaps, corrected by changes."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence

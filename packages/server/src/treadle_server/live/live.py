@@ -1,4 +1,4 @@
-"""Everything that is pushed: the sessions, and what feeds them."""
+"""The server's sessions and what feeds them: the entry point for everything that is pushed."""
 
 import asyncio
 import logging
@@ -30,16 +30,16 @@ from treadle_server.services.base import Service
 log = logging.getLogger(__name__)
 
 QUEUES = 8
-"""How many sockets' whole queues the server keeps: what waits on all of them together."""
+"""The total size of all outboxes together, in full outboxes of one socket."""
 
 IDLE_BEATS_SECONDS = 0.5
-"""How far apart heartbeats of workers that do nothing are written: those of 1,000 in 2 commits a second, not in 67."""
+"""Seconds over which idle workers' heartbeats are gathered: 1,000 workers' then take 2 commits a second, not 67."""
 
 _TAKEN_AWAY = {Reason.CLAIM_EXPIRED, Reason.START_TIMEOUT, Reason.WORKER_SHUTDOWN}
-"""Reasons after which the run's code is presumed dead; after any other it is asked to confirm that it stopped."""
+"""Reasons after which a run's code is presumed dead; after any other, its worker must confirm that it stopped."""
 
 _OF_RUNS: tuple[Push, ...] = ("cancel", "pause", "gone")
-"""What a worker is told of its runs, under the names that `Instructions` has for it."""
+"""The instructions to a worker about its runs, by their names in `Instructions`."""
 
 
 class Live:
@@ -60,7 +60,7 @@ class Live:
         self._away: dict[WorkerId, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self.is_closing = False
-        """Whether the server goes: nobody is let in any more."""
+        """Whether the server is shutting down: no new session is accepted."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -93,7 +93,7 @@ class Live:
             if ender is not None:
                 ender.cancel()
             session.closed.set()
-            # It may have been cut off in the middle: what waited for it is none of what waits for all.
+            # It may have been cut off midway: what waited for it no longer counts towards the total.
             session.outbox.close()
             self._sessions.discard(session)
             for sub in list(session.feeds):
@@ -136,7 +136,7 @@ class Live:
             await session.close(UNAUTHORIZED, error.detail)
 
     async def close(self) -> None:
-        """Tell every session that the server goes away."""
+        """Close every session, with the reason that the server is going away."""
         self.is_closing = True
         await asyncio.gather(
             *(session.close(GOING_AWAY, "the server is going away") for session in list(self._sessions))
@@ -145,7 +145,7 @@ class Live:
     # Workers
 
     async def displace(self, worker_id: WorkerId, by: Connection) -> None:
-        """End the session that the worker had: it has come back on another one."""
+        """End the worker's previous session: it has reconnected on another one."""
         self._is_back(worker_id)
         other = self._workers.get(worker_id)
         if other is not None:
@@ -174,7 +174,7 @@ class Live:
             self._ask_to_drain(session)
 
     def close_slot(self, session: Connection) -> None:
-        """Let the session's worker take no more tasks."""
+        """Stop giving tasks to the session's worker."""
         if session.slot is not None:
             self.ctx.engine.close_slot(session.slot)
             if self._workers.get(session.slot.worker_id) is session:
@@ -189,10 +189,10 @@ class Live:
         """
         self.close_slot(session)
         session.worker_id = None
-        self.soon(session.close(GOING_AWAY, "the worker was not heard of, or is at another server"), name="lost")
+        self.soon(session.close(GOING_AWAY, "no heartbeat from the worker, or it is at another server"), name="lost")
 
     def _wait_for_return(self, worker_id: WorkerId) -> None:
-        """Return what the worker has not started, unless it is back soon."""
+        """Return the worker's unstarted runs to their queues, unless it reconnects in time."""
         if self._group is None or self.is_closing or worker_id in self._workers or worker_id in self._away:
             return
         self.ctx.absences.begin(worker_id, self.ctx.now())
@@ -206,9 +206,9 @@ class Live:
                 ReturnUnstarted(principal=SYSTEM, worker_id=worker_id, home=self.ctx.engine.hub.stream)
             )
             with bound(worker=worker_id):
-                log.info("worker %s is not back: %d unstarted runs returned", worker_id, returned)
+                log.info("worker %s did not reconnect: returned %d unstarted runs to their queues", worker_id, returned)
         except TreadleError as error:
-            # Their start timeout returns them later.
+            # Their start timeout will return them later.
             log.warning("the unstarted runs of worker %s could not be returned: %s", worker_id, error.detail)
         finally:
             if self._away.get(worker_id) is asyncio.current_task():

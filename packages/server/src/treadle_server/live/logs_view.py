@@ -1,4 +1,4 @@
-"""The logs of the tasks that a filter means, as observers follow them: a row for each line, and only new ones read."""
+"""The logs of the tasks that match a filter, for observers: a row for each line, reading only new lines."""
 
 import asyncio
 from collections import Counter

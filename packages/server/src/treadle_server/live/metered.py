@@ -1,4 +1,4 @@
-"""How much of the event loop's time a coroutine takes, apart from what it waits for."""
+"""Measures how much of the event loop's time a coroutine takes, without the time it waits."""
 
 from collections.abc import Coroutine, Generator
 from time import thread_time

@@ -1,4 +1,4 @@
-"""What an observer asks for on the session socket: topics, windows, and every transition."""
+"""Observers' operations on the session socket: topics, windows, and every transition."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -41,7 +41,7 @@ async def watch(session: Session, fields: dict[str, Any]) -> Reply:
     wanted = values.validate(Watch, {**fields, "n": 0})
     names, this = session.feeds.keys() | session.opening.keys(), Counter((wanted.sub,))
     if wanted.sub not in names and len(names) >= MOST_SUBSCRIPTIONS:
-        raise TooManyRequests(f"a session may have {MOST_SUBSCRIPTIONS} subscriptions; unwatch some")
+        raise TooManyRequests(f"a session may have at most {MOST_SUBSCRIPTIONS} subscriptions; unwatch some")
     # The other requests of its frame are done beside it, and count it.
     session.opening += this
     try:
@@ -93,7 +93,7 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
             return f"{of} {meant.model_dump_json()}", lambda: LogsView(filters.seen(meant, visibility))
         case "task":
             if wanted.task_id is None:
-                raise ValidationFailed("task_id: the topic task needs one")
+                raise ValidationFailed("task_id: required for the topic task")
             task_id = TaskId(wanted.task_id)
             return _one_task(session, task_id)
 

@@ -1,4 +1,4 @@
-"""What waits to be sent on one socket: bounded, so that a slow reader costs a bounded amount of memory."""
+"""The messages waiting to be sent on one socket; bounded, so that a slow reader costs a bounded amount of memory."""
 
 import asyncio
 from collections import deque

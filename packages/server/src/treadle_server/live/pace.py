@@ -1,4 +1,4 @@
-"""What many ask for on their own, done for all of them together."""
+"""Coalesces what many ask for separately into one execution for all."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Who wants to be pushed which task's result."""
+"""Pushes results of tasks to the sessions that await them."""
 
 import asyncio
 from collections import defaultdict
@@ -91,7 +91,9 @@ class Results(Service):
         Raises `TooManyRequests` beyond `MOST_AWAITED`.
         """
         if len(session.awaited) + len(ids) > MOST_AWAITED:
-            raise TooManyRequests(f"a session may await {MOST_AWAITED} tasks; unawait some, or open another session")
+            raise TooManyRequests(
+                f"a session may await at most {MOST_AWAITED} tasks; unawait some, or use a second one"
+            )
         for task_id in ids:
             self._wanted[task_id].add(session)
             session.awaited.add(task_id)

@@ -1,4 +1,4 @@
-"""The socket's one route, `/v1/session`: each session from its hello to its end, and every operation that it has."""
+"""The socket's one route, `/v1/session`: runs each session from its hello to its end, with all its operations."""
 
 from starlette.websockets import WebSocket
 

@@ -1,4 +1,4 @@
-"""The session socket's server side: hello, frames in and out, and what an operation is given (docs/protocol.md)."""
+"""The session socket's server side: hello, frames in and out, and the dispatch of operations (docs/protocol.md)."""
 
 import asyncio
 import contextlib
@@ -44,32 +44,32 @@ log = logging.getLogger(__name__)
 
 HELLO_SECONDS = 10.0
 MOST_HELLO = 64 * 1024
-"""Bytes of the first frame: more is parsed of nobody without a token."""
+"""Maximum bytes of the first frame: no more is parsed before the token is checked."""
 
 MOST_AT_ONCE = 1000
-"""Requests of one session in progress; further ones wait unread, and with them the client's socket."""
+"""Maximum requests of one session in progress; further ones wait unread, and block the client's socket."""
 
 MOST_IN_TURN = 20
-"""Requests of one session that are begun before others have their turn: one millisecond of work."""
+"""Requests of one session that are started before other sessions get a turn: one millisecond of work."""
 
 OF_RUN = frozenset({"reports", "reclaim", "receive"})
 """Operations whose commands look at the run's row themselves."""
 
 LARGE = frozenset({"get", "get_flow", "history", "logs", "runs", "steps", "watch"})
-"""Operations that read alone, and whose answers may be megabytes."""
+"""Operations that only read, and whose answers may be megabytes."""
 
 LARGE_AT_ONCE = 8
-"""Of these in progress on one session: their answers wait, in memory, until the client has read what is before them.
-Others find their place between them, however many a session asks for."""
+"""Maximum large operations in progress on one session: their answers wait in memory until the client has read what
+precedes them. Other sessions get their turn in between, however many a session asks for."""
 
 
 class BadFrame(Exception):
-    """What the client sent is no frame of this protocol."""
+    """The client sent something that is not a frame of this protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, and what is to be done once it is in the outbox: pushes that must not overtake it."""
+    """An answer, and an action for when it is in the outbox: pushes that must not overtake it."""
 
     ok: Any
     then: Callable[[], None] | None = None
@@ -87,7 +87,7 @@ class Op:
 
     @classmethod
     def of(cls, name: str, handler: Handler) -> "Op":
-        """Return what does over the socket what the operation of this name does over HTTP: it needs the same."""
+        """Return the socket's counterpart of the HTTP operation with this name; it needs the same permission."""
         return cls(handler, PERMISSIONS[name])
 
 
@@ -100,7 +100,7 @@ class Session(Connection):
 
 
 async def accept(live: Live, socket: WebSocket) -> tuple[Session, list[Any]] | None:
-    """Let a client in: a valid token, and a hello in time; None when it was turned away.
+    """Let a client in: a valid token, and a hello in time; None if it was turned away.
 
     What else stood in the frame of the hello is returned beside the session. Raises `Forbidden` for a page of another
     site, before there is a socket.
@@ -112,7 +112,7 @@ async def accept(live: Live, socket: WebSocket) -> tuple[Session, list[Any]] | N
         async with asyncio.timeout(HELLO_SECONDS):
             return await _greet(live, socket)
     except TimeoutError:
-        # Whoever is on a network that swallows or delays things has done nothing wrong.
+        # A client on a network that loses or delays messages has done nothing wrong.
         await _refuse(socket, TOO_SLOW, "no hello within 10 seconds")
     except (StoreUnavailable, TooManyRequests) as error:
         await _refuse(socket, LATER, error.detail)
@@ -128,7 +128,7 @@ async def accept(live: Live, socket: WebSocket) -> tuple[Session, list[Any]] | N
 
 
 async def _refuse(socket: WebSocket, code: int, reason: str) -> None:
-    """Close a socket before its session began; whoever is gone meanwhile needs no reason."""
+    """Close a socket whose session has not begun; do nothing if the client has already gone."""
     with contextlib.suppress(RuntimeError, WebSocketDisconnect):
         await socket.close(code, fitting(reason))
 
@@ -138,13 +138,13 @@ async def _greet(live: Live, socket: WebSocket) -> tuple[Session, list[Any]]:
         raise StoreUnavailable("this server is going away")
     text = await _receive(socket)
     if len(text) > MOST_HELLO:
-        raise BadFrame(f"the frame of the hello has {MOST_HELLO} bytes at most")
+        raise BadFrame(f"the frame with the hello may have at most {MOST_HELLO} bytes")
     items = await read_frame(text)
     if not items or not isinstance(items[0], dict) or items[0].get("op") != "hello":
         raise BadFrame("the first item must be a hello")
     hello = values.validate(Hello, items[0])
     if hello.protocol != PROTOCOL:
-        raise BadFrame(f"protocol {hello.protocol} is not spoken here; use {PROTOCOL}")
+        raise BadFrame(f"protocol {hello.protocol} is not supported; use {PROTOCOL}")
     token = bearer(socket.headers) or hello.token
     principal = narrowed(await live.ctx.access.identify(token, address_of(socket)), socket.headers)
     trust(socket.scope)
@@ -175,14 +175,14 @@ async def _receive(socket: WebSocket) -> str:
         raise WebSocketDisconnect(message.get("code", 1006))
     text = message.get("text")
     if text is None:
-        raise BadFrame("frames are text messages")
+        raise BadFrame("send frames as text messages, not as binary ones")
     return str(text)
 
 
 async def read_frame(text: str) -> list[Any]:
     """Return the items of a frame, each still to be checked.
 
-    Raises `BadFrame` for what is no frame, and `PayloadTooLarge`.
+    Raises `BadFrame` if the text is not a frame, and `PayloadTooLarge`.
     """
     try:
         frame = await parse(text)
@@ -190,12 +190,12 @@ async def read_frame(text: str) -> list[Any]:
         raise BadFrame(f"the frame is not JSON: {error}") from None
     items = frame.get("items") if isinstance(frame, dict) and len(frame) == 1 else None
     if not isinstance(items, list):
-        raise BadFrame('a frame is an object {"items": [{…}, …]}')
+        raise BadFrame('a frame must be an object {"items": [{…}, …]}')
     return items
 
 
 async def converse(session: Session, first: list[Any], ops: dict[str, Op]) -> None:
-    """Take requests and send what is to be sent until the connection ends; what is in progress is finished."""
+    """Read requests and send messages until the connection ends; requests in progress are finished."""
     async with asyncio.TaskGroup() as group:
         loops = [
             group.create_task(_read(session, first, ops, group), name="read"),
@@ -209,16 +209,16 @@ async def converse(session: Session, first: list[Any], ops: dict[str, Op]) -> No
 
 
 async def _write(session: Session) -> None:
-    """Send what waits, in as few frames as it fits."""
-    # RuntimeError: it was closed on this side, while this waited to send.
+    """Send waiting messages, in as few frames as possible."""
+    # RuntimeError: this side closed the socket while this was waiting to send.
     with contextlib.suppress(RuntimeError, WebSocketDisconnect):
         while (frame := await session.outbox.frame()) is not None:
             await session.socket.send_text(frame)
-        await session.close(TOO_SLOW, "too slow: more waits to be sent than the server keeps")
+        await session.close(TOO_SLOW, "too slow: the client reads too slowly, and the server's send buffer is full")
 
 
 async def _read(session: Session, first: list[Any], ops: dict[str, Op], group: asyncio.TaskGroup) -> None:
-    """Start each request as it comes; those of one frame run side by side, begun in their order."""
+    """Start each request as it arrives; requests of one frame run concurrently, started in their order."""
     places, begun = asyncio.Semaphore(MOST_AT_ONCE), itertools.count(1)
     try:
         items = first
@@ -247,7 +247,7 @@ async def _read(session: Session, first: list[Any], ops: dict[str, Op], group: a
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An item that asks."""
+    """A request: an item with an operation and a number."""
 
     op: str
     n: int
@@ -255,33 +255,33 @@ class Request:
 
 
 def _request(session: Session, item: Any) -> Request | None:
-    """Return the request, or None after the answer to an item that is none; without a number it answers `null`."""
+    """Return the request; None if the item is not one, after sending a problem (`re: null` without a number)."""
     op, number = (item.pop("op", None), item.pop("n", None)) if isinstance(item, dict) else (None, None)
     n = number if type(number) is int and LEAST_INTEGER <= number <= MOST_INTEGER else None
     if n is not None and isinstance(op, str):
         return Request(op, n, item)
-    wrong = "n: a request needs a number, whole and of 64 bits" if n is None else "op: a request needs one, a text"
+    wrong = "n: number each request with a 64-bit integer" if n is None else "op: name the operation, as a string"
     session.outbox.put(dumps({"re": n, "problem": problem_body(ValidationFailed(wrong))}))
     return None
 
 
 async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> None:
-    """Do what is asked, and answer with it or with the problem that HTTP would give."""
+    """Execute a request and send its answer, or the problem that HTTP would give."""
     try:
         op = _op(ops, request.op)
         if session.principal.run is not None:
-            # It may have ended, or its run, since the session was opened.
+            # The credential or its run may have ended since the session was opened.
             await session.live.ctx.access.principal(session.token, of_run=request.op in OF_RUN)
         check_user(op.permission, session.principal)
         if session.visibility is not None:
             await _check_row(session, op.permission, request.fields)
         async with session.large if request.op in LARGE else contextlib.nullcontext():
             if request.op in LARGE and session.outbox.is_closed:
-                # Nobody is there any more for whom it would be read.
+                # The client has gone, so nobody would read the answer.
                 return
             reply = await op.handler(session, request.fields)
             answer = dumps({"re": request.n, "ok": reply.ok})
-            # Behind what is not read yet it would be read no sooner.
+            # The client would not read it before the unread messages ahead of it.
             await session.outbox.room()
             session.outbox.put(answer)
         if reply.then is not None:
@@ -299,14 +299,14 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
 
 
 def _named_by(session: Session, request: Request) -> dict[str, Any]:
-    """Return what the request is about, by the names that lines of the log have for it."""
+    """Return the ids that the request is about, by their names in log lines."""
     fields = request.fields
     named = {"worker": session.worker_id, "task": fields.get("task_id", fields.get("id")), "run": fields.get("run_id")}
     return {name: value for name, value in named.items() if isinstance(value, str | int)}
 
 
 async def _check_row(session: Session, permission: Permission, fields: dict[str, Any]) -> None:
-    """Hide the task that a token with scopes may not see; what is no id at all, the operation refuses."""
+    """Hide a task that a token with scopes may not see; invalid ids are left to the operation."""
     task_id = fields.get("task_id", fields.get("id"))
     if isinstance(task_id, str) and is_uuid(task_id.lower()):
         await check_row(session.live.ctx.engine.store, permission, session.principal, task_id=TaskId(task_id.lower()))
@@ -314,5 +314,5 @@ async def _check_row(session: Session, permission: Permission, fields: dict[str,
 
 def _op(ops: dict[str, Op], name: str) -> Op:
     if (op := ops.get(name)) is None:
-        raise ValidationFailed(f"op: there is no {name[:40]!r}; there are: {', '.join(sorted(ops))}")
+        raise ValidationFailed(f"op: unknown operation {name[:40]!r}; known are: {', '.join(sorted(ops))}")
     return op

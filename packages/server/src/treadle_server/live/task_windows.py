@@ -1,8 +1,8 @@
-"""Windows of the task list as observers look at them: read once, and from then on corrected by what commits changed.
+"""Observers' windows of the task list: read once, and from then on corrected by what commits change.
 
-What is known is a little more than what is shown, so that a row that leaves has a successor. A window is read anew
-when it has run short of these, when a pending task came in of which only the database knows what blocks it, when
-something was not heard of, and when its filter can't be decided in memory. Positions, the total, and how many stand
+A window knows a few more rows than it shows, so that a row that leaves has a successor. It is read again when it has
+run out of these, when a pending task arrives and only the database knows what blocks it, when a change was missed, and
+when its filter can't be evaluated in memory. Positions, the total, and how many stand
 before it are read at most once a second.
 """
 

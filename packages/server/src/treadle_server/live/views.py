@@ -1,4 +1,4 @@
-"""What observers look at: each topic as a list of encoded rows, computed once for all who look at the same."""
+"""Observers' views: each topic as a list of encoded rows, computed once for all observers of the same thing."""
 
 import asyncio
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""What a worker asks for on the session socket."""
+"""Workers' operations on the session socket."""
 
 import asyncio
 import logging
@@ -82,7 +82,7 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
     wanted = values.validate(Open, fields)
     in_range(wanted.held)
     if session.worker_id is not None and wanted.worker.id != session.worker_id:
-        raise ValidationFailed(f"worker.id: this session is worker {session.worker_id} already; open a second session")
+        raise ValidationFailed(f"worker.id: this session already is worker {session.worker_id}; open a second session")
     ctx = session.live.ctx
     worker = await register_worker(
         ctx, session.principal, wanted.worker, draining=wanted.draining, home=ctx.engine.hub.stream
@@ -194,7 +194,7 @@ async def _deliver_laden(session: Session, tasks: list[Task]) -> None:
     except StoreUnavailable as error:
         # What kept its steps asks for them by itself; of the others their start timeout returns them.
         carried, tasks = {}, [task for task in tasks if task.unmet is None]
-        log.warning("what claims carry could not be read: %s", error.detail)
+        log.warning("the results and steps that go with claims could not be read: %s", error.detail)
     now = ctx.now()
     await session.push_as_read("claim", (brief_claim(task, now, carried.get(task.id)) for task in tasks))
     session.claimed(runs)

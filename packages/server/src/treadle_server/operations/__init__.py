@@ -1,1 +1,1 @@
-"""What each operation of the wire does, whatever brought it: HTTP and the socket call the same functions."""
+"""The operations of the wire: HTTP and the socket call the same functions."""

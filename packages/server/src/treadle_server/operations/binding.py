@@ -1,4 +1,4 @@
-"""What the items of one submit say of each other: refs, dependencies and flows, resolved before anything is asked."""
+"""Refs, dependencies and flows between the items of one submit, resolved before the store is asked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from treadle_server.operations.task_lists import PlainTask
 
 @dataclass(frozen=True, slots=True)
 class Bonds:
-    """What binds the items of a request to each other and to what is there."""
+    """How the items of a request depend on each other and on existing tasks."""
 
     needs: Sequence[Sequence[Need]]
-    """What each waits for."""
+    """What each item waits for."""
     order: Sequence[int]
-    """An order in which each stands behind those that it waits for."""
+    """An order in which each item comes after those that it waits for."""
     flow: FlowWanted | None = None
 
 
@@ -28,12 +28,12 @@ _NAMES = frozenset({"ref", "depends_on", "flow_id", "flow_name"})
 
 
 def bonds_of(wanted: Sequence[TaskSubmit | PlainTask]) -> Bonds | None:
-    """Return what binds the items of a request; None when nothing does, as of nearly every one.
+    """Return how the items of a request depend on each other; None if they don't, as in nearly every request.
 
-    An item with a `ref`, a `flow_id` or a `flow_name` makes the request one flow. Raises `ValidationFailed` for a ref
-    that nothing has or that stands twice, and for two flows; and `DependencyCycle`.
+    An item with a `ref`, a `flow_id` or a `flow_name` makes the request one flow. Raises `ValidationFailed` for an
+    unknown or repeated ref and for more than one flow, and `DependencyCycle`.
     """
-    # Of one request all items are plain, or none.
+    # The items of a request are all plain or all not.
     items = [item for item in wanted if isinstance(item, TaskSubmit)]
     if not any(item.model_fields_set & _NAMES for item in items):
         return None
@@ -53,12 +53,12 @@ def _flow(items: Sequence[TaskSubmit]) -> FlowWanted | None:
         return None
     for field_name, found in (("flow_id", ids), ("flow_name", names)):
         if len(found) > 1:
-            raise ValidationFailed(f"{field_name}: the tasks of one request are of one flow, not of {len(found)}")
+            raise ValidationFailed(f"{field_name}: the tasks of one request must be of one flow, not of {len(found)}")
     return FlowWanted(next(iter(ids), None) or str(uuid7()), next(iter(names), None))
 
 
 def bind(items: Sequence[Submission], bonds: Bonds | None) -> None:
-    """Tell submissions what they wait for and which flow they are of."""
+    """Set what the submissions wait for, and their flow."""
     if bonds is None:
         return
     for item, needs in zip(items, bonds.needs, strict=True):

@@ -32,17 +32,17 @@ from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.filters import seen
 
 CHUNK = 500
-"""Tasks that one command of a bulk action takes, so that the writer is never held for long."""
+"""The most tasks of one command of a bulk action, so that it never holds the writer for long."""
 
 MOST_MATCHED = 100_000
-"""Tasks that one bulk action by filter acts on at most; it says how many it matched."""
+"""The most tasks that one bulk action by filter acts on; its answer says how many it matched."""
 
 MOST_PROBLEMS = 1000
-"""Problems that are told of a bulk action by filter; those of named tasks are all told."""
+"""The most problems in the answer to a bulk action by filter; for named tasks it has all of them."""
 
 
 class Edits(Request):
-    """Edits of many tasks, of which each is checked by itself."""
+    """Edits of many tasks; each is validated by itself."""
 
     edits: list[Any] = Field(min_length=1, max_length=MOST_OF_REQUEST)
 
@@ -53,7 +53,7 @@ TaskOutcome = tuple[TaskId, Task | TreadleError]
 
 @dataclass(slots=True)
 class _BulkOutcomes:
-    """What became of each task."""
+    """The outcome of each task."""
 
     versions: dict[str, int] = field(default_factory=dict)
     problems: dict[TaskId, TreadleError] = field(default_factory=dict)
@@ -66,10 +66,10 @@ class _BulkOutcomes:
                 self.versions[task_id] = outcome.version
 
     async def shown(self, ctx: OperationContext, action: str, *, most: int | None = None) -> dict[str, Any]:
-        """Return them as `BulkResult`, with where the tasks are to which nothing was done."""
+        """Return them as `BulkResult`, with the present version and status of each task that was not changed."""
         told = dict(list(self.problems.items())[:most])
-        # Of one that is not found nothing is told, also when it is there and only not to be seen.
-        now = await _now(ctx, [task_id for task_id, error in told.items() if not isinstance(error, TaskNotFound)])
+        # A task that was not found may exist but be hidden, so nothing is said about it.
+        now = await _states(ctx, [task_id for task_id, error in told.items() if not isinstance(error, TaskNotFound)])
         return {
             "action": action,
             "matched": len(self.versions) + len(self.problems),
@@ -83,7 +83,7 @@ class _BulkOutcomes:
 async def bulk(ctx: OperationContext, principal: Principal, wanted: BulkAction) -> dict[str, Any]:
     """Apply the verb in portions and return `BulkResult`.
 
-    Raises `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done.
+    Raises `StoreUnavailable` or `TooManyRequests` if the server gave up before it changed anything.
     """
     return await act_on(ctx, principal, wanted, await _ids(ctx, principal, wanted))
 
@@ -91,7 +91,7 @@ async def bulk(ctx: OperationContext, principal: Principal, wanted: BulkAction) 
 async def act_on(
     ctx: OperationContext, principal: Principal, wanted: BulkAction, ids: Sequence[TaskId]
 ) -> dict[str, Any]:
-    """Apply the verb to these tasks, in portions, and return `BulkResult`; raises as `bulk`."""
+    """Apply the verb to these tasks, in portions, and return `BulkResult`. Raises the same as `bulk`."""
     versions = {TaskId(task_id): version for task_id, version in (wanted.if_versions or {}).items()}
     to, result = None if wanted.status is None else Status(wanted.status), values.text_or_none(wanted.result)
 
@@ -117,16 +117,16 @@ async def act_on(
 async def bulk_edit(ctx: OperationContext, principal: Principal, given: Edits) -> dict[str, Any]:
     """Apply the edits in portions and return `BulkResult`.
 
-    Raises `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done, and
-    `ValidationFailed` for what can't be told apart by its id, or when not one of them is an edit.
+    Raises `StoreUnavailable` or `TooManyRequests` if the server gave up before it changed anything, and
+    `ValidationFailed` if an edit has no id of its own, or if none of the edits is valid.
     """
-    wanted = await _told_apart(given.edits)
+    wanted = await _by_task_id(given.edits)
 
     async def edit(edits: Sequence[TaskEdit]) -> Sequence[TaskOutcome]:
         repaid = [TaskId(one.id) for one in edits if one.payload is not None]
         async with ctx.engine.store.read() as connection:
             known = await read_tasks.by_ids(connection, repaid)
-        # Commands that wait together are written together.
+        # Commands that wait at the same time are written in one transaction.
         outcomes = await asyncio.gather(*(_edit(ctx, principal, one, known.get(TaskId(one.id))) for one in edits))
         given_up = [error for _, error in outcomes if isinstance(error, StoreUnavailable | TooManyRequests)]
         if given_up and all(isinstance(outcome, TreadleError) for _, outcome in outcomes):
@@ -139,8 +139,8 @@ async def bulk_edit(ctx: OperationContext, principal: Principal, given: Edits) -
     return await outcomes.shown(ctx, "edit")
 
 
-async def _told_apart(given: list[Any]) -> dict[TaskId, TaskEdit | TreadleError]:
-    """Return each of the edits, or why it is none, by the id of its task."""
+async def _by_task_id(given: list[Any]) -> dict[TaskId, TaskEdit | TreadleError]:
+    """Return each edit, or why it is invalid, by the id of its task."""
     edits = await values.each(TaskEdit, given)
     named: dict[TaskId, TaskEdit | TreadleError] = {}
     wrong = [one for one in edits if isinstance(one, TreadleError)]
@@ -150,7 +150,7 @@ async def _told_apart(given: list[Any]) -> dict[TaskId, TaskEdit | TreadleError]
             raise one
         named[TaskId(str(task_id).lower())] = one
     if len(named) < len(edits):
-        raise ValidationFailed("edits: an id stands twice; give one edit for each task")
+        raise ValidationFailed("edits: an id is given twice; give one edit for each task")
     if len(wrong) == len(edits):
         raise wrong[0]
     return named
@@ -167,9 +167,9 @@ async def _edit(ctx: OperationContext, principal: Principal, wanted: TaskEdit, k
 async def _in_portions(
     wanted: Sequence[T], act: Callable[[Sequence[T]], Awaitable[Sequence[TaskOutcome]]], *, of: Callable[[T], TaskId]
 ) -> _BulkOutcomes:
-    """Act on a portion after the other; when the server gives up between them, say so of each that is left.
+    """Act on one portion after the other; if the server gives up in between, that is the outcome of the rest.
 
-    Raises `StoreUnavailable` or `TooManyRequests` when it gives up before anything was done.
+    Raises `StoreUnavailable` or `TooManyRequests` if it gives up before it changed anything.
     """
     outcomes = _BulkOutcomes()
     for start in range(0, len(wanted), CHUNK):
@@ -206,15 +206,15 @@ def _problem(task_id: TaskId, error: TreadleError, now: tuple[int, str] | None) 
     }
 
 
-async def _now(ctx: OperationContext, ids: Sequence[TaskId]) -> dict[TaskId, tuple[int, str]]:
-    """Return the version and status of each of the tasks; none when the store has just gone."""
+async def _states(ctx: OperationContext, ids: Sequence[TaskId]) -> dict[TaskId, tuple[int, str]]:
+    """Return the version and status of each task; nothing if the store can't be read now."""
     if not ids:
         return {}
     try:
         async with ctx.engine.store.read() as connection:
             return await read_tasks.states(connection, ids)
     except StoreUnavailable:
-        # What was done is done, and must be told.
+        # The changes are committed, so the answer must be sent all the same.
         return {}
 
 

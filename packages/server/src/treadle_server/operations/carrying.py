@@ -1,4 +1,4 @@
-"""What claims carry beside their tasks: the steps that these keep, and the results of those that they waited for."""
+"""What claims carry besides their tasks: the steps that the tasks keep, and the results that they waited for."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,29 +12,29 @@ from treadle_server.store.read.dependencies import depended
 from treadle_server.store.read.steps import of_tasks
 
 MOST_BYTES = 1024 * 1024
-"""Text of all results of one claim; when they are more, it carries the ids alone."""
+"""The most text in the results of one claim; if there is more, the claim carries only the ids."""
 
 MOST_STEPS = 100
-"""Steps of one claim; when a task keeps more, or its steps have more text, its run asks for them.
+"""The most steps of one claim; if a task keeps more, or their text is longer, its run asks for them.
 
-A read for each run held up whoever woke: of 2,000 tasks that slept until the same moment half were 9.5 s late or more,
-and the last 19.4 s; with their steps in the claims, read for all that one transaction gives, 0.7 s and 0.9 s.
+One read for each run made tasks wake up late: of 2,000 tasks that slept until the same moment, half were at least 9.5 s
+late, and the last 19.4 s. With the steps in the claims, read once for each transaction, it is 0.7 s and 0.9 s.
 """
 
 MOST_STEP_TEXT = 64 * 1024
-"""Characters of the results of one claim's steps."""
+"""The most characters in the results of one claim's steps."""
 
 MOST_TEXT_AT_ONCE = 4 * 1024 * 1024
-"""Characters of the results of all steps that are read for claims at once."""
+"""The most characters in the results of all steps that are read for claims at once."""
 
 
 def carries(task: Task) -> bool:
-    """Return whether something is to be read for the task's claim; for most there is nothing."""
+    """Return whether the task's claim carries anything; most carry nothing."""
     return task.unmet is not None or 0 < task.steps <= MOST_STEPS
 
 
 async def carried_by(ctx: OperationContext, tasks: Iterable[Task]) -> dict[TaskId, dict[str, Any]]:
-    """Return by task what its claim carries beside it; of tasks that it carries nothing for nothing is asked.
+    """Return what the claims of tasks carry, by task; reads nothing for tasks whose claims carry nothing.
 
     Raises `StoreUnavailable`.
     """

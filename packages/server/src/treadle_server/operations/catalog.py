@@ -1,4 +1,4 @@
-"""The jobs in memory, so that a submit needs no read: kept current by the hub, and checked again by the writer."""
+"""Jobs in memory, so that a submit needs no read: the hub keeps them current, and the writer checks them again."""
 
 from collections.abc import Iterable
 
@@ -19,11 +19,11 @@ from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import job_schemas
 
 MOST_JOBS = 10_000
-"""Jobs in memory."""
+"""The most jobs in memory."""
 
 
 class Catalog:
-    """Jobs by name, and what checks payloads by their schemas."""
+    """Jobs by name, and the validators of their payloads."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class Catalog:
         self.checker = CheckerProcess()
 
     def on_commit(self, batch: Batch) -> None:
-        """Take over what a commit changed, unless a later one is known already."""
+        """Take over the jobs that a commit changed, unless a later version is known already."""
         if batch.has_gap:
             self._jobs.clear()
         for job in batch.jobs:
@@ -46,13 +46,13 @@ class Catalog:
         self._jobs.put(job.full_name, job, job.size)
 
     def forget(self, full_name: str) -> None:
-        """Read the job anew the next time: it has changed elsewhere."""
+        """Forget the job, because it has changed elsewhere: it is read again when it is needed."""
         self._jobs.drop(full_name)
 
     async def moved(self, known: Iterable[Job]) -> set[str]:
-        """Look which of the jobs, by which something was refused, have changed; forget and return them.
+        """Return which of the jobs have changed in the store, and forget these.
 
-        What another server commits is told here a moment later: that alone is no reason to refuse.
+        Called before something is refused because of a job: commits of other servers arrive here a moment late.
         """
         wanted = {(job.num, job.version): job.full_name for job in known}
         async with self._store.read() as connection:
@@ -63,7 +63,7 @@ class Catalog:
         return found
 
     async def find(self, full_name: str, *, room: str) -> Job:
-        """Return the job of this full name as seen from `room`, from memory or else from the store.
+        """Return the job with this full name as seen from `room`, from memory or from the store.
 
         Raises `JobNotFound`.
         """
@@ -77,21 +77,21 @@ class Catalog:
         return job
 
     def is_checked(self, job: Job, payload: dict[str, object], size: int) -> bool:
-        """Check a payload, whose text has `size` characters; return False when the `checker` has to do it.
+        """Check a payload whose text has `size` characters; return False if the `checker` has to do it.
 
-        What is encrypted was checked by its submitter; here it is only looked at whether it is that. Raises
+        An encrypted payload was checked by its submitter; here it is only checked that it is encrypted. Raises
         `InvalidPayload`.
         """
         check_payload(payload, job.full_name, encrypted=job.encrypted)
         return job.encrypted or self._validators.is_checked(job.schema, payload, size)
 
     async def check_edit(self, task: Task, payload: dict[str, object], text: str, arguments: frozenset[str]) -> None:
-        """Check a payload against the version of the schema that its task keeps; it lacks these `arguments`.
+        """Check a payload without these `arguments` against the version of the schema that its task keeps.
 
-        Raises `InvalidPayload`, `TooManyRequests`, or `ValidationFailed` for one of them that stands in it.
+        Raises `InvalidPayload`, `TooManyRequests`, or `ValidationFailed` if the payload has one of the arguments.
         """
         if twice := sorted(arguments & payload.keys()):
-            raise ValidationFailed(f"payload.{twice[0]}: comes from a task that it waits for, by arguments_from")
+            raise ValidationFailed(f"payload.{twice[0]}: leave it out, arguments_from gives another task's result")
         schema = schema_without(await self._schema_of(task), arguments)
         if not self._validators.is_checked(schema, payload, len(text)):
             [refusal] = await self.checker.check(schema, [text])
@@ -108,7 +108,7 @@ class Catalog:
             return str(found.scalar_one())
 
     async def check_schema(self, schema: dict[str, object], text: str) -> None:
-        """Check that a schema is one. Raises `ValidationFailed` or `TooManyRequests`."""
+        """Check that a schema is valid. Raises `ValidationFailed` or `TooManyRequests`."""
         if check_cost(schema, len(text)).is_cheap:
             compile_schema(schema)
         else:

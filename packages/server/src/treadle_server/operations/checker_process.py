@@ -1,4 +1,4 @@
-"""Checks payloads aside from the event loop, in one small process that is killed when a check has no end."""
+"""Checks payloads outside the event loop, in one small process whose checks are killed if they take too long."""
 
 import asyncio
 import logging
@@ -17,40 +17,40 @@ from treadle_server.errors import InvalidPayload, TooManyRequests, TreadleError,
 log = logging.getLogger(__name__)
 
 PORTION = 100
-"""Payloads that are checked in one go; between two portions others have their turn."""
+"""Payloads that are checked in one go; between portions other requests have their turn."""
 
 MOST_WAITING = 1000
-"""Calls that may wait for their turn; further ones are told to come again."""
+"""Calls that may wait for their turn; further ones are told to try again."""
 
 WAIT_SECONDS = 10.0
-"""How long a call waits for its turn at most."""
+"""How long a call may wait for its turn."""
 
 MOST_ENDLESS = 2
-"""Payloads of one call whose check may have no end; what comes behind them is not tried."""
+"""How many payloads of one call may take too long; those after them are not tried."""
 
 ANSWER_SECONDS = 10.0
-"""How long the process may be silent. It ends a check after a second of work; a busy machine takes longer for that."""
+"""How long the process may be silent. It ends a check after a second of work, which takes longer on a busy machine."""
 
 START_SECONDS = 30.0
 
 LONGEST_ANSWER = 1024 * 1024
-"""Bytes; ten errors with long paths have less."""
+"""Bytes; ten errors with long paths take less."""
 
 _MEND = (
-    "its anyOf, oneOf, allOf, not or references lead to the same value again and again. Give each alternative of a"
-    " union a required property with a constant of its own (a discriminator) that stands first, refer to a definition"
+    "its anyOf, oneOf, allOf, not or references check the same value again and again. Give each alternative of a"
+    " union a required property with a constant of its own (a discriminator) as its first one, refer to a definition"
     " once, or nest less deeply"
 )
-_ENDLESS = f"payload: its check took more than a second of work. The job's schema branches too much: {_MEND}"
-_NOWHERE = f"payload: it does not satisfy the job's schema; to find out where takes too long: it is large, or {_MEND}"
-_UNCOMPILED = "schema: it takes more than a second to compile; make it smaller, above all its patterns with counts"
+_ENDLESS = f"payload: checking it took more than a second of work. The job's schema branches too much: {_MEND}"
+_NOWHERE = f"payload: it does not satisfy the job's schema; finding out where takes too long: it is large, or {_MEND}"
+_UNCOMPILED = "schema: compiling it takes more than a second; make it smaller, above all its patterns with counts"
 
 CheckOutcome = TreadleError | None
 """None: the payload is valid."""
 
 
 class CheckerProcess:
-    """The process, started when it is first needed, and the queue before it."""
+    """The process, which is started when it is first needed, and the calls that wait for it."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -59,16 +59,16 @@ class CheckerProcess:
         self._is_closed = False
 
     async def compile(self, schema: str) -> None:
-        """Compile a schema. Raises `ValidationFailed` when it is none or takes too long, or `TooManyRequests`."""
+        """Compile a schema. Raises `ValidationFailed` if it is invalid or takes too long, or `TooManyRequests`."""
         if (await self._in_turn(schema, []))[-1]["end"] != "well":
             raise ValidationFailed(_UNCOMPILED)
 
     async def check(self, schema: str, payloads: Sequence[str]) -> list[CheckOutcome]:
-        """Check payloads, JSON texts, and return what is wrong with each: `InvalidPayload` or `TooManyRequests`.
+        """Check payloads, which are JSON texts, and return what is wrong with each.
 
-        Nothing is tried behind `MOST_ENDLESS` payloads whose check had to be ended, and nothing explained behind one
-        whose errors could not be collected in time. Raises `TooManyRequests` when the turn of the call does not come
-        in time, or `ValidationFailed` for a schema that is none.
+        That is `InvalidPayload`, or `TooManyRequests` for those that were not checked. Nothing is tried after
+        `MOST_ENDLESS` checks that took too long, and nothing explained after one whose errors could not be collected
+        in time. Raises `TooManyRequests` if the call has to wait too long, or `ValidationFailed` for an invalid schema.
         """
         outcomes: list[CheckOutcome] = []
         endless, explains = 0, True
@@ -82,33 +82,33 @@ class CheckerProcess:
         return outcomes + [_untried() for _ in range(len(payloads) - len(outcomes))]
 
     async def close(self) -> None:
-        """End the process, whatever it does, and start no other."""
+        """End the process, whatever it is doing, and start no other."""
         self._is_closed = True
         await self._end()
 
     async def _in_turn(self, schema: str, payloads: Sequence[str], *, explains: bool = True) -> list[dict[str, Any]]:
-        """Return the answers of the process, the last of which says how it ended.
+        """Return the answers of the process; the last one says how the check ended.
 
-        Raises `TooManyRequests`, or `ValidationFailed` for a schema that is none.
+        Raises `TooManyRequests`, or `ValidationFailed` for an invalid schema.
         """
         if self._waiting >= MOST_WAITING:
-            raise TooManyRequests(f"{MOST_WAITING} checks of payloads wait already; try again", retry_after=1)
+            raise TooManyRequests(f"{MOST_WAITING} payload checks are waiting already; try again", retry_after=1)
         self._waiting += 1
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 await self._turn.acquire()
         except TimeoutError:
-            raise TooManyRequests("other checks of payloads take too long; try again", retry_after=1) from None
+            raise TooManyRequests("other payload checks take too long; try again", retry_after=1) from None
         finally:
             self._waiting -= 1
         try:
             request = orjson.dumps([schema, payloads, explains]) + b"\n"
             answers = await self._ask(request)
             if answers == [{"end": "died"}]:
-                # Somebody else may have killed it.
+                # Something else may have killed it: try once more.
                 answers = await self._ask(request)
         except BaseException:
-            # Whoever asked has gone, or waits no longer: the process may be in the midst of an answer.
+            # The caller was cancelled or timed out, and the process may be in the middle of an answer.
             await self._end()
             raise
         finally:
@@ -130,28 +130,28 @@ class CheckerProcess:
         except (EOFError, ConnectionError):
             answers.append({"end": await self._end()})
         except (TimeoutError, OSError) as error:
-            log.warning("payloads can't be checked aside: %s", str(error) or "no answer; the machine may be too busy")
+            log.warning("the checker process failed: %s", str(error) or "no answer; the machine may be too busy")
             raise TooManyRequests("the payload can't be checked now; try again", retry_after=1) from None
         return answers
 
     async def _running(self) -> asyncio.subprocess.Process:
-        """Return the process, and start one unless it runs."""
+        """Return the process; start it unless it is running."""
         if self._is_closed:
             raise OSError("the server is going away")
         if self._process is None or self._process.returncode is not None:
             self._process = await _start()
             if self._is_closed:
-                # While it started, nobody could end it.
+                # `close` could not end it while it started.
                 await self._end()
                 raise OSError("the server is going away")
             try:
                 await _answer(self._process, START_SECONDS)
             except EOFError:
-                raise OSError("the process that checks them ended as it started") from None
+                raise OSError("the checker process ended as it started") from None
         return self._process
 
     async def _end(self) -> str:
-        """Kill the process, and return how it ended, as it says itself of its fork."""
+        """Kill the process, and return how it ended, in the words that it has for its fork."""
         process, self._process = self._process, None
         if process is None:
             return "died"
@@ -172,13 +172,13 @@ async def _start() -> asyncio.subprocess.Process:
         limit=LONGEST_ANSWER,
         env=_environment(),
         cwd="/",
-        # A group of its own: killing it ends its fork too, and Ctrl-C reaches the server alone.
+        # A process group of its own: killing it ends its fork too, and Ctrl-C reaches only the server.
         start_new_session=True,
     )
 
 
 async def _answer(process: asyncio.subprocess.Process, seconds: float) -> dict[str, Any]:
-    """Return the next answer. Raises `EOFError` when the process has ended, or `TimeoutError`."""
+    """Return the next answer. Raises `EOFError` if the process has ended, or `TimeoutError`."""
     assert process.stdout is not None
     async with asyncio.timeout(seconds):
         line = await process.stdout.readline()
@@ -189,7 +189,7 @@ async def _answer(process: asyncio.subprocess.Process, seconds: float) -> dict[s
 
 
 def _outcomes(answers: list[dict[str, Any]]) -> list[CheckOutcome]:
-    """Return the outcomes of the payloads that were looked at."""
+    """Return the outcomes of the payloads that were checked."""
     outcomes: list[CheckOutcome] = []
     for answer in answers:
         if "valid" in answer:
@@ -202,7 +202,7 @@ def _outcomes(answers: list[dict[str, Any]]) -> list[CheckOutcome]:
 
 
 def _was_explaining(answers: list[dict[str, Any]]) -> bool:
-    """Return whether what ended was no check, but the search for the errors of a payload that is invalid."""
+    """Return whether the process ended not in a check, but while it collected the errors of an invalid payload."""
     return len(answers) > 1 and answers[-2].get("valid") is False
 
 
@@ -215,7 +215,7 @@ def refusal(errors: list[dict[str, Any]]) -> InvalidPayload:
 
 
 def _untried() -> TooManyRequests:
-    return TooManyRequests("payload: not checked, for those before it took too long; submit it again", retry_after=1)
+    return TooManyRequests("payload: not checked, as those before it took too long; submit it again", retry_after=1)
 
 
 def _environment() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Checks the payloads of one request: most of them here, with a breath for others in between, the rest aside."""
+"""Checks the payloads of one request: most of them here, with pauses for other work, the rest in another process."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from treadle_server.operations.catalog import Catalog
 from treadle_server.operations.portions import BREATH_SECONDS
 
 TRIES = 5
-"""How often a payload is checked anew when its job's schema changes at the same moment."""
+"""How often a payload is checked again if its job's schema changes at the same moment."""
 
 Checked = tuple[Job, dict[str, Any], str]
-"""A payload, its job, and its text."""
+"""A job, a payload for it, and the payload's text."""
 
 
 def unstable() -> SchemaConflict:
-    """Return what is said when it has changed each time."""
+    """Return the error for a schema that changed at each try."""
     return SchemaConflict("the job's schema changes faster than the payload can be checked; try again")
 
 
@@ -32,9 +32,9 @@ async def check_one(catalog: Catalog, job: Job, payload: dict[str, Any]) -> None
 async def refusals(
     catalog: Catalog, wanted: Sequence[Checked], *, all_or_none: bool = False
 ) -> dict[int, TreadleError]:
-    """Return by its place what is wrong with each of the payloads; when all are wanted or none, of the first alone.
+    """Return what is wrong with payloads, by their places; with `all_or_none`, stop at the first wrong one.
 
-    Raises `TooManyRequests` when too many checks wait.
+    Raises `TooManyRequests` if too many checks are waiting.
     """
     refused: dict[int, TreadleError] = {}
     heavy: dict[str, list[int]] = {}

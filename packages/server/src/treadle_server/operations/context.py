@@ -1,4 +1,4 @@
-"""What operations work with: the parts of the application; and ids as they are asked for."""
+"""The parts of the application that operations use, and the parsing of ids."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -24,10 +24,10 @@ from treadle_server.settings import Settings
 
 
 class Internal(Protocol):
-    """What gives the tasks of `@internal` jobs to their executors."""
+    """Hands the tasks of `@internal` jobs to their executors."""
 
     async def handed_over(self, task_ids: Collection[TaskId]) -> dict[TaskId, Task]:
-        """Wait until the new tasks are dispatched, and return how they stand then; nothing that can't be read."""
+        """Wait until the new tasks are dispatched, and return them; those that can't be read are left out."""
         ...
 
 
@@ -46,9 +46,9 @@ class OperationContext:
     artifacts: Artifacts
     started_at: datetime
     services: Services | None = None
-    """What runs beside the requests; None until the server has started."""
+    """The background services; None until the server has started."""
     internal: Internal | None = None
-    """None without executors."""
+    """None if the server has no executors."""
     absences: Absences = field(init=False)
     arriving: Arriving = field(init=False)
 
@@ -57,14 +57,14 @@ class OperationContext:
         self.absences = Absences(self.engine.hub, None if self.engine.store.is_shared else self.started_at)
 
     async def supervised(self, service: Service) -> None:
-        """Run a service for ever beside the requests; how it does is told with the others."""
+        """Run a service for ever in the background; `states` reports its health with the others."""
         health = Health(service.name) if self.services is None else self.services.add(service.name)
         await supervise(service, health, self.engine.clock)
 
     def states(self) -> dict[str, str]:
-        """Return how each service does: `ok`, `standby` while another server does its work, `starting`, or its error.
+        """Return each service's state: `ok`, `standby` while another server does its work, `starting`, or its error.
 
-        `store` is the one that tries to write; what could not be written since stands there too.
+        `store` is the service that tries to write; it also has the error of a write that has failed since.
         """
         if self.services is None:
             return {"server": NOT_STARTED}
@@ -77,14 +77,14 @@ class OperationContext:
 
 
 def task_id_of(text: str) -> TaskId:
-    """Return the task's id in lower case. Raises `TaskNotFound` when it is no UUID."""
+    """Return the task's id in lower case. Raises `TaskNotFound` if it is not a UUID."""
     if not is_uuid(text.lower()):
-        raise TaskNotFound(f"{text[:80]!r} is no task's id: that is a UUID")
+        raise TaskNotFound(f"{text[:80]!r} is not a task id: write a UUID")
     return TaskId(text.lower())
 
 
 def worker_id_of(text: str) -> WorkerId:
-    """Return the worker's id in lower case. Raises `WorkerNotFound` when it is no UUID."""
+    """Return the worker's id in lower case. Raises `WorkerNotFound` if it is not a UUID."""
     if not is_uuid(text.lower()):
-        raise WorkerNotFound(f"{text[:80]!r} is no worker's id: that is a UUID")
+        raise WorkerNotFound(f"{text[:80]!r} is not a worker id: write a UUID")
     return WorkerId(text.lower())

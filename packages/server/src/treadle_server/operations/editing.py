@@ -1,4 +1,4 @@
-"""From an edit on the wire to the engine's; its payload is checked first."""
+"""Turns an edit on the wire into the engine's command; its payload is checked first."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _INSTANTS = ("scheduled_at", "deadline")
 
 
 async def edit_task(ctx: OperationContext, principal: Principal, task_id: TaskId, patch: TaskChanges) -> Task:
-    """Change a task that does not run.
+    """Edit a task that is not running.
 
     Raises `TaskNotFound`, `Forbidden`, `InvalidTaskTransition`, `TaskConflict`, `InvalidPayload`, `ValidationFailed` or
     `TooManyRequests`.
@@ -34,9 +34,9 @@ async def edit_task(ctx: OperationContext, principal: Principal, task_id: TaskId
 async def edit_command(
     ctx: OperationContext, principal: Principal, task_id: TaskId, patch: TaskChanges, known: Task | None
 ) -> Edit:
-    """Return the command for an edit; for one of the payload, which is checked, the task must be `known`.
+    """Return the command for an edit; if it changes the payload, the task must be `known` to check it.
 
-    Raises `TaskNotFound`, `InvalidPayload`, `TooManyRequests`, or `ValidationFailed` for what is no time or scope.
+    Raises `TaskNotFound`, `InvalidPayload`, `TooManyRequests`, or `ValidationFailed` for an invalid time or scope.
     """
     given = patch.model_fields_set & TaskChanges.model_fields.keys() - {"if_version"}
     changes: dict[str, Any] = {name: getattr(patch, name) for name in given}

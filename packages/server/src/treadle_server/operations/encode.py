@@ -1,4 +1,4 @@
-"""From the domain to the wire: dicts for orjson, with JSON that was kept as text passed through untouched."""
+"""Encodes domain objects for the wire as dicts for orjson; JSON that is stored as text is passed through untouched."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -44,12 +44,12 @@ def dumps(value: Any) -> bytes:
 
 
 def fragment(text: str | None) -> orjson.Fragment | None:
-    """Return JSON that is kept as text, to stand in an answer as it is."""
+    """Return JSON that is stored as text so that an answer includes it as it is."""
     return None if text is None else orjson.Fragment(text)
 
 
 _SHOWN = tuple(name for name in ShownOptions.model_fields if name not in {"tags", "scopes", "limits"})
-"""The options that are shown as they are kept; the others are kept as text."""
+"""The options that are shown as they are stored; the others are stored as text."""
 
 _shown = attrgetter(*_SHOWN)
 
@@ -60,7 +60,7 @@ def _fields(model: type[Model]) -> tuple[str, ...]:
 
 
 def _as(model: type[Model], view: object) -> dict[str, Any]:
-    """Return what has the fields of a model of the wire under the same names, as that model."""
+    """Return the fields of a wire model from an object that has them under the same names."""
     return {name: getattr(view, name) for name in _fields(model)}
 
 
@@ -106,7 +106,7 @@ def light_task(task: Task) -> dict[str, Any]:
 
 
 def bound_data(task: Task) -> dict[str, Any]:
-    """Return what is said of a task that is of a flow or waits for others; of other tasks it is left out."""
+    """Return the fields that only tasks of a flow, and tasks that wait for others, have."""
     return {
         "flow_id": task.flow_id,
         "waits_for": task.unmet,
@@ -116,7 +116,7 @@ def bound_data(task: Task) -> dict[str, Any]:
 
 
 def task_data(task: Task, position: int | None = None, blocked: Blocked | None = None) -> dict[str, Any]:
-    """Return the task as `TaskItem`: `position` is its place in the queue from 1 on, None where it has none."""
+    """Return the task as `TaskItem`; `position` is its place in the queue from 1 on, None if it has none."""
     data = light_task(task)
     data["payload"] = orjson.Fragment(task.payload)
     data["result"] = fragment(task.result)
@@ -129,7 +129,7 @@ def task_data(task: Task, position: int | None = None, blocked: Blocked | None =
 
 
 def listed_data(task: Task, position: int | None = None, blocked: Blocked | None = None) -> dict[str, Any]:
-    """Return the task as `TaskItem` in a window, in which large values are left out and named."""
+    """Return the task as `TaskItem` for a window: large values are left out, and their names listed."""
     data = task_data(task, position, blocked)
     if not (names := left_out(task)):
         return data
@@ -142,7 +142,7 @@ def listed_data(task: Task, position: int | None = None, blocked: Blocked | None
 
 
 def receipt_data(submitted: Submitted) -> dict[str, Any]:
-    """Return what a submitter has to know of a task that is in, as `Receipt`."""
+    """Return a submitted task as `Receipt`: what its submitter needs to know."""
     task = submitted.task
     return {
         "id": task.id,
@@ -157,14 +157,14 @@ def receipt_data(submitted: Submitted) -> dict[str, Any]:
 
 
 def seen_data(seen: Seen) -> dict[str, Any]:
-    """Return a task that was read with its position as `TaskItem`."""
+    """Return a task that was read with its position, as `TaskItem`."""
     return task_data(seen.task, seen.position, seen.blocked)
 
 
 def job_data(
     view: JobView, worker_id: WorkerId | None = None, measured: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the job as `JobItem`; `measured` is what the server knows of its rates."""
+    """Return the job as `JobItem`; `measured` is what the server has measured of its rates."""
     data = plain_job(view.job)
     data["workers"] = view.workers
     data["worker_id"] = worker_id
@@ -178,7 +178,7 @@ def job_data(
 
 
 def plain_job(job: Job) -> dict[str, Any]:
-    """Return the job as `JobItem` without what must be read: its counts and workers."""
+    """Return the job as `JobItem`, without the counts and workers, which take a read."""
     return {
         "id": job.id,
         "room_id": job.room,
@@ -224,7 +224,7 @@ def run_data(view: RunView) -> dict[str, Any]:
 
 
 def happening_data(one: Happening) -> dict[str, Any]:
-    """Return something that happened to a task as `TaskEvent`."""
+    """Return an event of a task's history as `TaskEvent`."""
     return _as(TaskEvent, one)
 
 
@@ -234,7 +234,7 @@ def log_data(view: LogRow) -> dict[str, Any]:
 
 
 def logged_data(key: str, task: LoggedTask, line: LogRow) -> dict[str, Any]:
-    """Return the line as `TaskLogItem`, under the name `key`."""
+    """Return the line as `TaskLogItem`, with the id `key`."""
     of_task = {"id": key, "line": line.line, "task_id": task.id, "job_name": task.job_name}
     return {**of_task, **_as(LogItem, line)}
 
@@ -288,7 +288,7 @@ def schedule_data(view: ScheduleView) -> dict[str, Any]:
 
 
 def listed_schedule_data(view: ScheduleView) -> dict[str, Any]:
-    """Return the schedule as `ScheduleItem` in a list in which large values are left out and named."""
+    """Return the schedule as `ScheduleItem` for a list: large values are left out, and their names listed."""
     names = schedule_left_out(view.schedule)
     if not names:
         return schedule_data(view)
@@ -300,7 +300,7 @@ def listed_schedule_data(view: ScheduleView) -> dict[str, Any]:
 
 
 def plain_schedule(schedule: Schedule) -> dict[str, Any]:
-    """Return the schedule as `ScheduleItem` without what must be read: its job's name, and how its last task is."""
+    """Return the schedule as `ScheduleItem`, without its job's name and its last task's status, which take a read."""
     return {
         "id": schedule.id,
         "room_id": schedule.room,
@@ -334,9 +334,9 @@ def artifact_data(artifact: Artifact) -> dict[str, Any]:
 def page_data(
     items: list[dict[str, Any]], total: int, limit: int, offset: int, *, capped: bool = False, cursor: str | None = None
 ) -> dict[str, Any]:
-    """Return a part of a list as `Page`, of up to `limit` items behind the first `offset`.
+    """Return a part of a list as `Page`: up to `limit` items after the first `offset`.
 
-    `total` counts all of them, or, where it is `capped`, no further than that; `cursor` leads to the next part.
+    `total` is the length of the whole list, or at least that if it is `capped`; `cursor` leads to the next part.
     """
     return {
         "items": items,
@@ -349,7 +349,7 @@ def page_data(
 
 
 def whoami_data(who: Principal) -> dict[str, Any]:
-    """Return who asks as `Whoami`."""
+    """Return the principal as `Whoami`."""
     scopes = ["*"] if who.superuser else sorted(who.scopes or ())
     return {
         "user": who.user,

@@ -1,4 +1,4 @@
-"""What goes to workers: claims, with what they carry, and the leases that a heartbeat renews."""
+"""Encodes what is sent to workers: claims, with what they carry, and the leases that a heartbeat renews."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -13,9 +13,9 @@ from treadle_server.store.read.dependencies import Depended, by_name
 
 
 def carried_data(found: Sequence[Depended], *, is_left_out: bool) -> dict[str, Any]:
-    """Return what a task waited for as its claim carries it: by name, results where they were read.
+    """Return what a task waited for as its claim carries it: by name, with the results if they were read.
 
-    `is_left_out` says that they are more than a claim carries.
+    `is_left_out` says that the results are too large for a claim.
     """
     told = [
         (
@@ -30,7 +30,7 @@ def carried_data(found: Sequence[Depended], *, is_left_out: bool) -> dict[str, A
 
 
 def claim_data(task: Task, now: datetime, credentials: str, carried: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a claimed task as `Claim`, with the temporary credentials of its run, and what it `carried`."""
+    """Return a claimed task as `Claim`, with the temporary credentials of its run and what the claim `carried`."""
     data = task_data(task)
     data.update(carried or {})
     data["seconds_left"] = _seconds_left(task.taken_until, now)
@@ -40,7 +40,7 @@ def claim_data(task: Task, now: datetime, credentials: str, carried: Mapping[str
 
 
 def brief_claim(task: Task, now: datetime, carried: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a claimed task as `Claim`, without what is null or as it is by default: for the socket's pushes."""
+    """Return a claimed task as `Claim` for the socket's pushes: fields that are null or a default are left out."""
     data: dict[str, Any] = {
         "id": task.id,
         "job_name": task.job_name,
@@ -86,13 +86,13 @@ def _seconds_left(until: datetime | None, now: datetime) -> float:
 
 
 def taken_until_data(task_id: str, run_id: int, until: datetime | None, now: datetime) -> dict[str, Any]:
-    """Return how long a run is its worker's as `TakenUntil`, with the seconds that are left at `now`."""
+    """Return a run's lease as `TakenUntil`, with the seconds that are left at `now`."""
     seconds_left = _seconds_left(until, now)
     return {"task_id": task_id, "run_id": run_id, "taken_until": until, "seconds_left": seconds_left}
 
 
 def leases_data(beaten: Beaten, now: datetime) -> list[dict[str, Any]]:
-    """Return how long the worker has each run: its leases, and what it holds of runs that are over."""
+    """Return until when the worker has each run: its leases, and its holds of runs that are over."""
     leases = [taken_until_data(task.id, task.run_id, task.taken_until, now) for task in beaten.taken_until]
     return leases + [taken_until_data(hold.task_id, hold.run_id, hold.until, now) for hold in beaten.holds]
 

@@ -1,4 +1,4 @@
-"""Groups of failures as they are shown."""
+"""Encodes groups of failures as they are shown."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from treadle_server.domain.failures import written
 from treadle_server.store.read.failures import MOST_JOBS, FailureGroup
 
 LONGEST_ERROR = 1_000
-"""Characters of an error that a group tells; the task has all of it."""
+"""The most characters of an error that a group shows; the task has all of it."""
 
 
 def group_data(group: FailureGroup) -> dict[str, Any]:

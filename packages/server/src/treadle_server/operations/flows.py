@@ -1,4 +1,4 @@
-"""Flows as they are shown, and verbs for all of a flow's tasks."""
+"""Shows flows, and applies verbs to all of a flow's tasks."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ from treadle_server.store.read.flows import FlowView
 
 
 def flow_id_of(text: str) -> str:
-    """Return a flow's id in lower case. Raises `FlowNotFound` when it is no UUID."""
+    """Return a flow's id in lower case. Raises `FlowNotFound` if it is not a UUID."""
     if not is_uuid(text.lower()):
-        raise FlowNotFound(f"{text[:80]!r} is no flow's id: that is a UUID")
+        raise FlowNotFound(f"{text[:80]!r} is not a flow id: write a UUID")
     return text.lower()
 
 
@@ -41,14 +41,14 @@ def flow_data(view: FlowView) -> dict[str, Any]:
 
 
 def unseen(flow_id: str) -> FlowNotFound:
-    """Return what is said of a flow that the asker may not see: as if it were not there."""
+    """Return the error for a flow that the principal may not see: the same as for one that does not exist."""
     return FlowNotFound(f"there is no flow {flow_id}")
 
 
 async def shown_flow(ctx: OperationContext, principal: Principal, flow_id: str) -> dict[str, Any]:
-    """Return the flow as `FlowView`, with its first tasks and edges, as far as the picture has room for them.
+    """Return the flow as `FlowView`, with as many of its first tasks and edges as a picture has room for.
 
-    Raises `FlowNotFound`, also when the asker does not see it.
+    Raises `FlowNotFound`, also if the principal may not see it.
     """
     async with ctx.engine.store.read() as connection:
         view = await read_flows.find(connection, flow_id)
@@ -72,7 +72,7 @@ async def shown_flow(ctx: OperationContext, principal: Principal, flow_id: str) 
 
 
 def _beginning(error: str | None) -> str | None:
-    """Return an error of which the end may have been cut off; of a sealed one no key would open what is left."""
+    """Return the beginning of an error; a sealed one that was cut off can't be opened, and is shown as encrypted."""
     if error is None or len(error) < read_flows.MOST_ERROR or seal_of_text(error) is not None:
         return error
     place = error.find(f"<{MARK}:", 0, LONGEST_CLASS + len(MARK))
@@ -80,9 +80,9 @@ def _beginning(error: str | None) -> str | None:
 
 
 async def act_on_flow(ctx: OperationContext, principal: Principal, flow_id: str, verb: str) -> dict[str, Any]:
-    """Apply a verb to the tasks of a flow that it is for, and return `BulkResult`.
+    """Apply a verb to those tasks of a flow to which it applies, and return `BulkResult`.
 
-    Raises `FlowNotFound`, and `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done.
+    Raises `FlowNotFound`, and `StoreUnavailable` or `TooManyRequests` if the server gave up before it changed anything.
     """
     async with ctx.engine.store.read() as connection:
         view = await read_flows.find(connection, flow_id)

@@ -1,4 +1,4 @@
-"""Jobs are registered and shown, with what is measured of their queues."""
+"""Registers and shows jobs, with the measured rates of their queues."""
 
 from typing import Any
 
@@ -35,10 +35,10 @@ async def register_job(
     make_worker: bool,
     worker_id: WorkerId | None = None,
 ) -> Registered:
-    """Register a job, linked to `worker_id` or the one that the registration names.
+    """Register a job, linked to `worker_id` or to the worker that the registration names.
 
-    Raises `InvalidRoomId`, `Forbidden`, `InvalidCategory`, `ValidationFailed` (a schema that is none, a name that
-    can't be one, limits that can't be), `LimitNotFound`, `SchemaConflict`, `WorkerNotFound` or `TooManyRequests`.
+    Raises `InvalidRoomId`, `Forbidden`, `InvalidCategory`, `ValidationFailed` (an invalid schema, name or limit),
+    `LimitNotFound`, `SchemaConflict`, `WorkerNotFound` or `TooManyRequests`.
     """
     schema = values.text_of(wanted.schema_)
     await _check(ctx, principal, room, wanted, schema)
@@ -67,14 +67,14 @@ async def register_job(
 
 
 async def _check(ctx: OperationContext, principal: Principal, room: str, wanted: JobRegister, schema: str) -> None:
-    """Refuse what the writer would, in its order, before a schema is compiled."""
+    """Refuse what the writer would refuse, in the same order, before the schema is compiled."""
     check_room(room)
     check_register(principal, room)
     check_category(wanted.category, ctx.settings.allowed_categories)
     try:
         parse_job_name(f"{room}:{wanted.category}:{wanted.name}")
     except InvalidJobName:
-        raise ValidationFailed(f"name: {wanted.name!r} holds '/' or a control character; leave them out") from None
+        raise ValidationFailed(f"name: {wanted.name!r} contains '/' or a control character; leave them out") from None
     if wanted.encrypted and room == INTERNAL:
         raise ValidationFailed("encrypted: the server itself runs the tasks of @internal jobs, and would need the keys")
     await ctx.catalog.check_schema(wanted.schema_, schema)
@@ -83,12 +83,12 @@ async def _check(ctx: OperationContext, principal: Principal, room: str, wanted:
 async def shown_job(
     ctx: OperationContext, principal: Principal, job: Job, worker_id: WorkerId | None = None
 ) -> dict[str, Any]:
-    """Return the job as `JobItem`, with what the asker sees of its tasks."""
+    """Return the job as `JobItem`, with what the principal may see of its tasks."""
     async with ctx.engine.store.read() as connection:
         [view] = await read_jobs.view(connection, [job], visibility_of(principal))
     return job_data(view, worker_id, measured(ctx.rates, view))
 
 
 def measured(rates: Rates, view: JobView) -> dict[str, Any] | None:
-    """Return what is measured of the job's queue; None when the asker is not told of its tasks."""
+    """Return the measured rates of the job's queue; None if the principal may not see its tasks."""
     return rates.of(view.job) if view.is_counted else None

@@ -1,4 +1,4 @@
-"""Limits are set and shown, with their use and who waits."""
+"""Sets and shows limits, with their use and how many tasks wait."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ from treadle_server.operations.encode import limit_data
 from treadle_server.store.read import limits as read_limits
 
 MOST_SHOWN = 500
-"""Limits of one answer."""
+"""The most limits of one answer."""
 
 
 async def set_limit(
     ctx: OperationContext, principal: Principal, room: str, name: str, wanted: LimitPut
 ) -> tuple[dict[str, Any], bool]:
-    """Make or change a limit; return it as `LimitItem`, and whether it is new.
+    """Create or change a limit; return it as `LimitItem`, and whether it is new.
 
     Raises `InvalidRoomId` or `Forbidden`.
     """
@@ -30,7 +30,7 @@ async def set_limit(
 
 
 def caps_of(wanted: WireCaps) -> Caps:
-    """Return what a limit is to allow; a burst that is not given is the rate's count."""
+    """Return what a limit allows; a missing burst is the rate's count."""
     rate = wanted.rate
     return Caps(
         concurrency=wanted.concurrency,
@@ -42,7 +42,7 @@ def caps_of(wanted: WireCaps) -> Caps:
 
 
 async def shown_limit(ctx: OperationContext, room: str, name: str, visibility: Visibility | None) -> dict[str, Any]:
-    """Return a limit as `LimitItem`; its busiest keys are left out where `visibility` may not know them.
+    """Return a limit as `LimitItem`; its busiest keys are left out if `visibility` does not include them.
 
     Raises `LimitNotFound`.
     """

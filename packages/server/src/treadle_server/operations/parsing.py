@@ -1,7 +1,7 @@
-"""From JSON text to values: strict JSON, in which what no value can be made of stands as `Unread`.
+"""Parses strict JSON; values that can't be read become `Unread`.
 
-So a request that holds a number of 5,000 digits, half of a surrogate pair or a thousand levels can still be told apart
-into its items, and only the one item is refused. Ordinary text is read by pydantic's parser alone.
+So a request with a number of 5,000 digits, half a surrogate pair or a thousand levels can still be divided into its
+items, and only the item in question is refused. Ordinary text is read by pydantic's parser alone.
 """
 
 import asyncio
@@ -24,20 +24,20 @@ from treadle.wire.values import (
 from treadle_server.errors import PayloadTooLarge
 
 LARGE = 1024 * 1024
-"""Characters from which on values are counted, and odd text is read in a thread: the slow reader takes its time."""
+"""Above this many characters values are counted, and text for the slow parser is read in a thread."""
 
-TOO_MANY = f"more than {MOST_VALUES:,} values and names in one request; send several, or a text or an artifact of them"
-"""Why a request of too many values is not read."""
+TOO_MANY = f"more than {MOST_VALUES:,} values and names in one request; split it, or send them as a text or an artifact"
+"""The error for a request with too many values."""
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+', re.DOTALL)
 
 
 class NotJson(ValueError):
-    """The text is no JSON."""
+    """The text is not JSON."""
 
 
 async def parse(raw: bytes | str) -> Any:
-    """Return the JSON value, unchecked, with `Unread` for what can't be read in it.
+    """Return the JSON value, unchecked, with `Unread` for the parts that can't be read.
 
     Raises `NotJson` or `PayloadTooLarge`.
     """
@@ -51,19 +51,19 @@ async def parse(raw: bytes | str) -> Any:
         why = str(error)[:300]
     else:
         if len(raw) > LARGE:
-            # Others have their turn: a million values take a tenth of a second, and as long to look through.
+            # Let other requests have a turn: a million values take a tenth of a second, and as long again to check.
             await asyncio.sleep(0)
         return value
     return await asyncio.to_thread(_read, raw, why) if len(raw) > LARGE else _read(raw, why)
 
 
 def _read_strictly(raw: bytes | str) -> Any:
-    # A million names that all differ take twice as long to be read where each is looked up among the last ones.
+    # With the cache of strings, a million different names take twice as long.
     return pydantic_core.from_json(raw, allow_inf_nan=False, cache_strings="none" if len(raw) > LARGE else "keys")
 
 
 def _read_large(raw: bytes | str) -> Any:
-    """Read it while no collection looks for cycles, of which it has none: 15 MB of objects took three times as long."""
+    """Read without the garbage collector, as JSON has no cycles: with it, 15 MB of objects took three times as long."""
     is_on = gc.isenabled()
     gc.disable()
     try:
@@ -74,7 +74,7 @@ def _read_large(raw: bytes | str) -> Any:
 
 
 def _read(raw: bytes | str, why: str) -> Any:
-    """Read what pydantic's parser refused with `why`."""
+    """Read a text that pydantic's parser refused with `why`."""
     try:
         text = raw.decode() if isinstance(raw, bytes) else raw
         try:
@@ -86,7 +86,7 @@ def _read(raw: bytes | str, why: str) -> Any:
 
 
 def _written_otherwise(raw: bytes | str) -> str | None:
-    """Return what to mend of a text that is no JSON for how its characters are written; None: that is not why."""
+    """Return what is wrong with the encoding of a text that is not JSON; None if that is not why."""
     if isinstance(raw, str):
         raw = raw[:1].encode(errors="replace")
     found = json.detect_encoding(raw)
@@ -97,7 +97,7 @@ def _written_otherwise(raw: bytes | str) -> str | None:
     try:
         raw.decode()
     except UnicodeDecodeError as error:
-        return f"it is no UTF-8 from byte {error.start} on; send UTF-8"
+        return f"it is not valid UTF-8 from byte {error.start} on; send UTF-8"
     return None
 
 
@@ -109,9 +109,9 @@ _DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=lambda _: Unread(
 
 
 def _cut(text: str) -> str:
-    """Return the text with a 0 for every array or object that stands deeper than `REQUEST_LEVELS`.
+    """Return the text with a 0 in place of every array or object deeper than `REQUEST_LEVELS`.
 
-    More levels are left than any value may have, so that the value is refused as too deep.
+    That leaves more levels than any value may have, so that the value is refused as too deep.
     """
     parts: list[str] = []
     depth = kept_from = 0
@@ -128,5 +128,5 @@ def _cut(text: str) -> str:
                 kept_from = token.start() + depth - REQUEST_LEVELS
                 is_cut = False
             depth -= length
-    # What is never closed is no JSON, and fails for want of its end.
+    # An unclosed array or object is not JSON, and fails because its end is missing.
     return "".join(parts) if is_cut else "".join([*parts, text[kept_from:]])

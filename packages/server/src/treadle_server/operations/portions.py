@@ -1,4 +1,4 @@
-"""Work on many items in portions, between which others have their turn."""
+"""Work on many items in portions, with turns for other requests in between."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -6,22 +6,22 @@ from time import monotonic
 from typing import TypeVar
 
 BREATH_SECONDS = 0.02
-"""How long is worked before others have their turn."""
+"""How long to work before other requests have a turn."""
 
 PORTION = 100
-"""Items that are worked on at once where that takes less than one by one."""
+"""How many items are worked on at once, if that is faster than one by one."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Give the items in portions."""
+    """Return the items in portions."""
     return (items[first : first + PORTION] for first in range(0, len(items), PORTION))
 
 
 async def each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Return what the function makes of each of the items."""
+    """Return the results of the function for each item."""
     made: list[R] = []
     breath = monotonic() + BREATH_SECONDS
     for item in items:

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problems: what pydantic found, and what the server refuses with."""
+"""Errors as RFC 9457 problems: pydantic's and the server's own."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ _MOST_ERRORS = 20
 _LONGEST = 500
 
 _MANY = 1000
-"""Findings from on which the first alone are looked at: a million, of as many unknown fields, take 3 s to be listed."""
+"""If there are more findings, only the first are listed: a million, for as many unknown fields, would take 3 s."""
 
 
 def from_validation(error: ValidationError) -> InvalidRoomId | ValidationFailed:
-    """Return pydantic's findings as a problem: where and what, without the values; a room that is none is its own."""
+    """Return pydantic's findings as a problem: where and what, without the values. A wrong room has its own problem."""
     listed = _listed(error)
     for item in listed:
         cause = item.get("ctx", {}).get("error")
@@ -39,14 +39,14 @@ def from_validation(error: ValidationError) -> InvalidRoomId | ValidationFailed:
 
 
 def _place_of(loc: Sequence[str]) -> str:
-    """Return where something was found; of a name that is none pydantic says so behind it."""
+    """Return the place of a finding; pydantic adds `[key]` to the place of a wrong key."""
     if loc[-1:] == ["[key]"]:
         return f"{'.'.join(loc[:-2])}: the key {loc[-2]!r}"
     return ".".join(loc)
 
 
 def _listed(error: ValidationError) -> Sequence[Mapping[str, Any]]:
-    """Return all findings, or the first ones of many, which pydantic writes as text in a tenth of the time."""
+    """Return all findings, or the first of many, which pydantic writes as text in a tenth of the time."""
     if error.error_count() <= _MANY:
         return error.errors(include_url=False, include_input=False)
     text = error.json(include_url=False, include_context=False, include_input=False)
@@ -55,18 +55,18 @@ def _listed(error: ValidationError) -> Sequence[Mapping[str, Any]]:
     while len(found) < _MOST_ERRORS:
         item, end = decoder.raw_decode(text, at)
         found.append(item)
-        # Behind the comma.
+        # After the comma.
         at = end + 1
     return found
 
 
 def bad_value(found: Fault) -> ValidationFailed:
-    """Return the problem of a value that can't be kept."""
+    """Return the problem of a value that can't be stored."""
     return ValidationFailed(str(found), errors=[{"loc": [found.place], "msg": found.why, "type": "bad_value"}])
 
 
 def problem_body(error: TreadleError, instance: str | None = None) -> dict[str, Any]:
-    """Return the problem's members, to be told; text that can't be sent as UTF-8 is replaced."""
+    """Return the problem's members; text that can't be sent as UTF-8 is replaced."""
     body = error.as_problem()
     body["detail"] = sendable(error.detail)
     if instance is not None:
@@ -76,10 +76,10 @@ def problem_body(error: TreadleError, instance: str | None = None) -> dict[str, 
 
 
 def _let_go_of_frames(error: BaseException) -> None:
-    """Drop the traces of what is told, which nobody looks at: of a defect the log has one, and this is none.
+    """Drop the error's tracebacks: nobody looks at them, since this is not a defect, whose traceback is logged.
 
-    A frame that keeps the error, to tell of several together or to say where it was, is kept by it, and with it the
-    request and its body: nothing but the collector of cycles would free them, 600 wrong payloads later.
+    A frame that keeps the error, for instance in a list of several, is kept by its traceback in turn, with the request
+    and its body. Only the garbage collector would free them, some 600 wrong payloads later.
     """
     each: BaseException | None = error
     while each is not None:
@@ -88,5 +88,5 @@ def _let_go_of_frames(error: BaseException) -> None:
 
 
 def sendable(text: str) -> str:
-    """Return the text with what UTF-8 has no bytes for, such as half a surrogate pair, replaced."""
+    """Return the text with characters that UTF-8 can't encode, such as half a surrogate pair, replaced."""
     return text.encode("utf-8", "replace").decode("utf-8")

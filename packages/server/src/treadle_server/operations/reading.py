@@ -1,4 +1,4 @@
-"""Tasks as they are shown: one, one after a command, and those that were just submitted."""
+"""Reads and shows tasks: one, one after a command, and those that were just submitted."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,7 +33,7 @@ async def shown_task(ctx: OperationContext, task_id: TaskId) -> dict[str, Any]:
 
 
 async def shown_after(ctx: OperationContext, task: Task) -> dict[str, Any]:
-    """Return a task that a command gave as `TaskItem`; only one that waits needs a read for its position."""
+    """Return the task that a command returned as `TaskItem`; only a waiting task needs a read, for its position."""
     if task.status in TERMINAL or task.is_leased:
         return task_data(task)
     async with ctx.engine.store.read() as connection:
@@ -43,8 +43,8 @@ async def shown_after(ctx: OperationContext, task: Task) -> dict[str, Any]:
 async def shown_submitted(ctx: OperationContext, submitted: list[Submitted]) -> list[dict[str, Any]]:
     """Return submitted tasks as `TaskItem`.
 
-    A new one's position is known unless it was due before it came; read are the places of these and of those that were
-    there already, and what holds the targets of those that wait for one.
+    The position of a new task is known unless it was due before its submit. A read adds the positions of those and of
+    tasks that existed already, and what holds the targets that tasks wait for.
     """
     known = [
         one.task for one in submitted if not one.created or (one.position is None and one.task.status is Status.PENDING)

@@ -1,4 +1,4 @@
-"""From a worker's report on the wire to the engine's."""
+"""Turns a worker's report on the wire into the engine's."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,20 +19,20 @@ from treadle_server.operations.context import OperationContext
 
 
 class ReportsOutline(Request):
-    """Many reports in one request, of which each is checked by itself."""
+    """Many reports in one request; each is validated by itself."""
 
     reports: list[Any] = Field(min_length=1, max_length=MOST_OF_REQUEST)
 
 
 def from_body(kind: str, given: Request | None) -> RunReport:
-    """Return the report that a route's body makes: one of many with these fields. Raises as `from_report`."""
+    """Return the report of a route's body, which has the same fields. Raises the same as `from_report`."""
     return from_report(Report.model_construct(kind=kind, **dict(given or ())))
 
 
 def from_report(report: Report) -> RunReport:
-    """Return one of many reports.
+    """Return the engine's report.
 
-    Raises `ValidationFailed` when a field that its kind needs is missing, and for a time that can't be kept.
+    Raises `ValidationFailed` if a field that its kind needs is missing, or a time can't be stored.
     """
     kind, progress = report.kind, {"share": report.share, "message": report.message}
     if kind == "logs" and not report.lines:
@@ -67,7 +67,7 @@ def _step(report: Report) -> StepReport | None:
     if report.kind not in {"step", "suspended"}:
         return None
     if report.step is None:
-        raise ValidationFailed(f"{report.kind}: needs step, its name")
+        raise ValidationFailed(f"{report.kind}: needs step, the step's name")
     told = StepReport(name=report.step, occurrence=report.occurrence, seconds=report.seconds)
     if report.kind == "step":
         told.function = report.function
@@ -81,7 +81,7 @@ _KINDS = {"running": "started", "completed": "completed", "failed": "failed", "p
 
 
 def from_patch(patch: TaskPatch) -> RunReport:
-    """Return the report that a status update of an older client makes."""
+    """Return the report that an older client's update of the status stands for."""
     assert patch.status is not None
     kind = _KINDS.get(patch.status.value, "started")
     if kind == "failed" and patch.reason is not None and patch.reason.value not in {"error", "timeout"}:
@@ -102,9 +102,9 @@ _PLAIN_KINDS = frozenset({"started", "completed"})
 
 
 def _plain(ctx: OperationContext, reports: Sequence[Any]) -> list[tuple[TaskId, int, RunReport]] | None:
-    """Return the reports when all of them are starts and completions of runs that this server knows; else None.
+    """Return the reports if all of them are starts and completions of runs that this server knows; otherwise None.
 
-    What is known needs no validation of its own: its id is compared, and its result is JSON that can be kept.
+    These need no validation by a model: their ids are looked up, and their results only have to be JSON.
     """
     plain: list[tuple[TaskId, int, RunReport]] = []
     for given in reports:
@@ -138,10 +138,10 @@ def _plain_report(ctx: OperationContext, given: Any) -> tuple[TaskId, int, RunRe
 async def report_many(
     ctx: OperationContext, principal: Principal, worker_id: WorkerId | None, given: Sequence[Any]
 ) -> dict[int, TreadleError]:
-    """Take the reports in their order; return why some, by their place, were refused.
+    """Take the reports in their order; return the errors of those that were refused, by their places.
 
-    Raises `ValidationFailed` when not one of them is a report, and `StoreUnavailable` or `TooManyRequests` when one was
-    refused by that: all are to be sent again.
+    Raises `ValidationFailed` if none of them is valid, and `StoreUnavailable` or `TooManyRequests` if one of them was
+    refused with that: then all have to be sent again.
     """
     if (plain := _plain(ctx, given)) is not None:
         return await _take(ctx, principal, worker_id, plain)
@@ -172,7 +172,7 @@ async def _take(
     worker_id: WorkerId | None,
     reports: list[tuple[TaskId, int, RunReport]],
 ) -> dict[int, TreadleError]:
-    """Take reports as the engine knows them; return why some, by their place, were refused. Raises as `report_many`."""
+    """Give reports to the engine; return the errors of those that were refused. Raises the same as `report_many`."""
     refused = await ctx.engine.run(ReportMany(principal=principal, worker_id=worker_id, reports=reports))
     for error in refused.values():
         if error.type.status >= 500 or error.type.status == 429:
@@ -181,12 +181,12 @@ async def _take(
 
 
 def refusal(error: TreadleError) -> dict[str, Any]:
-    """Return why a report was refused."""
+    """Return the error of a report that was refused."""
     return {"status": error.type.status, "type": error.type.uri, "detail": error.detail}
 
 
 def report_answers(given: Sequence[Any], refused: Mapping[int, TreadleError]) -> list[dict[str, Any]]:
-    """Return how each of the reports was taken as `ReportAnswer`, with the run that it names, where that is a name."""
+    """Return the answers to the reports as `ReportAnswer`, each with the run that it names, if that is valid."""
     reports = (report if isinstance(report, dict) else {} for report in given)
     names = ((_task_id(report.get("task_id")), _run_id(report.get("run_id"))) for report in reports)
     return [report_answer(*name, refused.get(i)) for i, name in enumerate(names)]
@@ -201,6 +201,6 @@ def _run_id(value: object) -> int | None:
 
 
 def report_answer(task_id: str | None, run_id: int | None, error: TreadleError | None) -> dict[str, Any]:
-    """Return how one report was taken as `ReportAnswer`: well, or refused with the `error`."""
+    """Return the answer to one report as `ReportAnswer`: accepted, or refused with the `error`."""
     taken: dict[str, Any] = {"status": 200, "type": None, "detail": None}
     return {"task_id": task_id, "run_id": run_id, **(taken if error is None else refusal(error))}

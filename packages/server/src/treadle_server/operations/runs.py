@@ -1,4 +1,4 @@
-"""What became of a task's runs, what they logged, and leases that are asked for again."""
+"""Shows a task's runs, logs and events, and renews the lease of a run."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ async def reclaim_run(ctx: OperationContext, principal: Principal, task_id: Task
     check_owner(task, run_id)
     if task.worker_id is None:
         raise StaleRun(f"run {run_id} of task {task_id} is over")
-    # Who holds the run's scope need not be the worker's user; the renewal is fenced by worker and run all the same.
+    # The holder of the run's scope need not be the worker's user; worker and run still fence the renewal.
     asker = SYSTEM if principal.may(claim_task(task_id, run_id)) else principal
     renewal = Renewal(task_id=task_id, run_id=run_id)
     try:

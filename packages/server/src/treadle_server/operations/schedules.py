@@ -1,4 +1,4 @@
-"""Schedules made, changed, paused, run and shown."""
+"""Creates, changes, pauses, runs and shows schedules."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,16 +23,16 @@ from treadle_server.store.read import schedules as read_schedules
 from treadle_server.store.read.schedules import ScheduleView
 
 _OPTIONS = frozenset({*TaskTraits.model_fields, "deadline", "flow_name"})
-"""What a schedule's template may hold."""
+"""The options that a schedule's template may have."""
 
 
 async def set_schedule(
     ctx: OperationContext, principal: Principal, room: str, name: str, wanted: SchedulePut
 ) -> WasSet:
-    """Make or replace a schedule.
+    """Create or replace a schedule.
 
-    Raises `InvalidRoomId`, `JobNotFound`, `InvalidPayload`, `ValidationFailed` (an expression, zone or time that
-    can't be), `Forbidden`, `TaskConflict`, `InternalJobNotConfigured`, `SchemaConflict` or `TooManyRequests`.
+    Raises `InvalidRoomId`, `JobNotFound`, `InvalidPayload`, `ValidationFailed` (an invalid expression, zone or
+    time), `Forbidden`, `TaskConflict`, `InternalJobNotConfigured`, `SchemaConflict` or `TooManyRequests`.
     """
     check_create(principal, room, [wanted.job])
     check_new(wanted.scopes or ())
@@ -69,7 +69,7 @@ def _content(wanted: ScheduleContent, job: Job) -> Content:
         schema_version=job.schema_version,
         template=values.text_of(options),
         cron=wanted.cron,
-        # Spelt out, so that leaving it out and naming it are the same.
+        # Written out, so that leaving out UTC and naming it are the same.
         zone=None if wanted.cron is None else wanted.zone or "UTC",
         interval_seconds=wanted.interval,
         jitter_seconds=wanted.jitter,
@@ -88,11 +88,11 @@ async def shown_schedule(ctx: OperationContext, room: str, name: str) -> dict[st
 
 
 def _patched(known: ScheduleView, patch: SchedulePatch) -> SchedulePut:
-    """Return the schedule as it is to be, if it is still what was read. Raises `ValidationFailed`."""
+    """Return the changed schedule, on condition that it is still what was read. Raises `ValidationFailed`."""
     shown = {name: value for name, value in from_json(dumps(schedule_data(known))).items() if value is not None}
     options = {**shown.pop("options"), **(patch.options or {})}
     if unknown := sorted(options.keys() - _OPTIONS):
-        raise ValidationFailed(f"options: there is no option {', '.join(unknown)}; see the body of PUT")
+        raise ValidationFailed(f"options: unknown option {', '.join(unknown)}; see the body of PUT")
     merged = {name: value for name, value in options.items() if value is not None}
     merged |= {
         name: shown[name] for name in ("cron", "zone", "interval", "jitter", "missed", "payload") if name in shown
@@ -117,13 +117,13 @@ async def change_schedule(
 ) -> None:
     """Pause or resume a schedule, or change parts of it, if it is still what was read.
 
-    Raises `ScheduleNotFound`, and as `set_schedule`.
+    Raises `ScheduleNotFound`, and the same as `set_schedule`.
     """
     if wanted.model_fields_set <= {"paused", "if_version"} and wanted.paused is not None:
         await _pause(ctx, principal, room, name, paused=wanted.paused, if_version=wanted.if_version)
     else:
         known = await _read(ctx, room, name)
-        # Before anything is said of what stands there: of one that is not seen nothing may be.
+        # Before any error about its content: nothing may be said about a schedule that is hidden.
         check_schedule(principal, known.schedule, known.job_name)
         await set_schedule(ctx, principal, room, name, _patched(known, wanted))
 
@@ -131,7 +131,7 @@ async def change_schedule(
 async def steer_schedule(
     ctx: OperationContext, principal: Principal, room: str, name: str, action: str
 ) -> Mapping[str, Any]:
-    """Pause, resume, run or delete a schedule; return it, or of a deleted one nothing.
+    """Pause, resume, run or delete a schedule; return it, or nothing if it was deleted.
 
     Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden`, or `TaskConflict` (run while its last task is open).
     """

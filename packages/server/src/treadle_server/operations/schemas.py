@@ -1,7 +1,7 @@
 """JSON Schemas of jobs: checked when they are registered, compiled once, and applied to payloads.
 
-Nearly all are checked here, in microseconds. What may take longer goes aside, by a static look at the schema
-(domain/check_cost.py) and the size of the payload (operations/checker_process.py).
+Nearly all payloads are checked here, in microseconds. Checks that may take longer, judged by a static analysis of the
+schema (domain/check_cost.py) and the size of the payload, run in another process (operations/checker_process.py).
 """
 
 from typing import Any
@@ -17,20 +17,20 @@ from treadle_server.operations.checker_process import refusal
 from treadle_server.operations.values import text_of
 
 MOST_VALIDATORS = 2000
-"""Compiled schemas that are kept."""
+"""The most compiled schemas in memory."""
 
 MOST_COMPILED = 4 * 1024 * 1024
-"""Characters of these: compiled they take up to 33 times as much, 2 MB each of the largest."""
+"""The most characters of these: compiled they take up to 33 times as much, the largest 2 MB each."""
 
 MOST_LOOKS = 800_000
-"""Looks at a payload's bytes while others wait, 25 ns each: some 20 ms at worst."""
+"""The most looks at a payload's bytes in the event loop, at 25 ns each: some 20 ms at worst."""
 
 MOST_EXPLAINED = 4_000
-"""Looks among which errors are collected while others wait: each of them may find one, at 20 microseconds."""
+"""The most looks for which errors are collected in the event loop: each may find one, at 20 microseconds."""
 
 
 def compile_schema(schema: dict[str, Any]) -> jsonschema_rs.Validator:
-    """Return the schema's validator. Raises `ValidationFailed` when it is no valid JSON Schema."""
+    """Return the schema's validator. Raises `ValidationFailed` if it is not a valid JSON Schema."""
     try:
         return compiled(schema)
     except ValueError as error:
@@ -38,7 +38,7 @@ def compile_schema(schema: dict[str, Any]) -> jsonschema_rs.Validator:
 
 
 class Validators:
-    """Checks payloads by schemas, which are compiled once and kept under their text."""
+    """Checks payloads against schemas, which are compiled once and kept by their text."""
 
     def __init__(self) -> None:
         self._kept: LatelyUsed[str, tuple[jsonschema_rs.Validator | None, CheckCost]] = LatelyUsed(
@@ -46,9 +46,9 @@ class Validators:
         )
 
     def is_checked(self, schema: str, payload: dict[str, Any], size: int) -> bool:
-        """Check a payload, whose text has `size` characters; return False when that must be done aside.
+        """Check a payload whose text has `size` characters; return False if the checker process has to do it.
 
-        Raises `InvalidPayload` with the path of what is wrong, or `ValidationFailed` for a schema that is none.
+        Raises `InvalidPayload` with the path of what is wrong, or `ValidationFailed` for an invalid schema.
         """
         if len(schema) > MOST_LOOKS:
             return False
@@ -62,7 +62,7 @@ class Validators:
         raise refusal(errors_of(validator, payload))
 
     def _compile(self, schema: str) -> tuple[jsonschema_rs.Validator | None, CheckCost]:
-        """Return a schema's validator, and its cost; one that is too costly is not compiled here."""
+        """Return a schema's validator and its cost; a schema that is too costly is not compiled here."""
         document = orjson.loads(schema)
         cost = check_cost(document, len(schema))
         known = compile_schema(document) if cost.is_cheap else None, cost
@@ -71,9 +71,9 @@ class Validators:
 
 
 def schema_without(schema: str, arguments: frozenset[str]) -> str:
-    """Return a job's schema, JSON text, that does not require these arguments: the worker puts them in and checks them.
+    """Return a job's schema, as JSON text, that does not require these arguments: the worker adds and checks them.
 
-    Raises `ValidationFailed` for one that the schema does not admit.
+    Raises `ValidationFailed` for an argument that the schema does not allow.
     """
     if not arguments:
         return schema

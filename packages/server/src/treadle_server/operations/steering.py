@@ -1,4 +1,4 @@
-"""A verb for one task, from the wire to the engine's command."""
+"""Turns a verb for one task on the wire into the engine's command."""
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
@@ -14,10 +14,10 @@ from treadle_server.operations.context import OperationContext
 async def steer_task(
     ctx: OperationContext, principal: Principal, task_id: TaskId, action: str, given: SteerBody
 ) -> Task:
-    """Apply the verb.
+    """Apply a verb to a task.
 
-    Raises `TaskNotFound`, `Forbidden`, `TaskConflict`, `InvalidTaskTransition`, or `ValidationFailed` for a step to
-    begin with that is not kept.
+    Raises `TaskNotFound`, `Forbidden`, `TaskConflict`, `InvalidTaskTransition`, or `ValidationFailed` if the task does
+    not keep the step that the rerun is to begin with.
     """
     command = Steer(principal=principal, task_id=task_id, action=action, if_version=given.if_version)
     if isinstance(given, Resolve):

@@ -1,4 +1,4 @@
-"""The steps that a task keeps, as they are shown; messages on their way to the engine, and to the run that waits."""
+"""Shows the steps that a task keeps, sends messages to tasks, and receives them for runs."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ _NAME: TypeAdapter[str] = TypeAdapter(Text)
 async def kept_steps(
     ctx: OperationContext, task_id: TaskId, *, offset: int, limit: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return up to `limit` steps as `StepItem` from one on, and how many the task keeps.
+    """Return up to `limit` steps as `StepItem` after the first `offset`, and how many the task keeps.
 
     Raises `TaskNotFound`.
     """
@@ -37,14 +37,14 @@ async def kept_steps(
 async def send_message(
     ctx: OperationContext, principal: Principal, task_id: TaskId, name: str, given: MessageSend
 ) -> tuple[dict[str, Any], bool]:
-    """Put in a message; return it as `MessageItem`, and whether it is new.
+    """Send a message; return it as `MessageItem`, and whether it is new.
 
-    Raises `ValidationFailed` for a name that can't be, and as `SendMessage`.
+    Raises `ValidationFailed` for an invalid name, and the same as `SendMessage`.
     """
     try:
         _NAME.validate_python(name)
     except ValidationError:
-        raise ValidationFailed("name: a message has a name of 1 to 255 characters, without NUL") from None
+        raise ValidationFailed("name: a message's name has 1 to 255 characters, without NUL") from None
     command = SendMessage(
         principal=principal,
         task_id=task_id,
@@ -64,7 +64,7 @@ async def receive_message(
     given: StepRef,
     worker_id: WorkerId | None = None,
 ) -> dict[str, Any]:
-    """Receive a message by a step of the open run; return `Received`. Raises as `ReportRun`."""
+    """Receive a message as a step of the open run; return `Received`. Raises the same as `ReportRun`."""
     told = StepReport(name=given.step, occurrence=given.occurrence, receives=True)
     asked = ReportRun(
         principal=principal,

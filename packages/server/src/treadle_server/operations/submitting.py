@@ -1,4 +1,4 @@
-"""From a submission on the wire to tasks in the store."""
+"""Turns submissions on the wire into tasks in the store."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,21 +47,20 @@ if TYPE_CHECKING:
 _OPTIONS = frozenset(OF_JOB)
 
 _TRACE = frozenset({"traceparent", "tracestate", "baggage"})
-"""Of a submit that is sent again another trace may be told: it is the same task."""
+"""Not part of a submission's content: a submit that is sent again may have another trace."""
 
 _OF_NOTHING = (f"-{0:032}-", f"-{0:016}-")
-"""A trace and a span that are all zeros: W3C has everybody ignore a context with one of them."""
+"""A trace id and a span id of zeros: by W3C's Trace Context, a context with either is ignored."""
 
 
 async def submit(
     ctx: OperationContext, principal: Principal, room: str, wanted: Sequence[tuple[str, TaskSubmit | PlainTask]]
 ) -> list[Submitted]:
-    """Check payloads against their jobs' schemas and put the tasks in, each with its job's full name, all or none.
+    """Check payloads against their jobs' schemas and submit the tasks, each with its job's full name, all or none.
 
     Raises `Forbidden`, `JobNotFound`, `InvalidPayload`, `ValidationFailed`, `TaskConflict`, `InternalJobNotConfigured`,
-    `TooManyRequests` or `StoreUnavailable`; of tasks that wait for others `TaskNotFound`, `FlowNotFound` and
-    `DependencyCycle`; of limits `LimitNotFound` and `LimitFull`; and `SchemaConflict` when the schema of a job changes
-    as often as it is looked at.
+    `TooManyRequests` or `StoreUnavailable`; for dependencies also `TaskNotFound`, `FlowNotFound` or `DependencyCycle`;
+    for limits `LimitNotFound` or `LimitFull`; and `SchemaConflict` if a job's schema changes at every try.
     """
     bonds = bonds_of([item for _, item in wanted])
     names = {name for name, _ in wanted}
@@ -90,9 +89,9 @@ async def submit(
 async def submit_each(
     ctx: OperationContext, principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]
 ) -> list[SubmitOutcome]:
-    """Put tasks in, each by itself; return for each what became of it.
+    """Submit tasks, each by itself; return their outcomes.
 
-    Raises `TooManyRequests` or `StoreUnavailable`, which hold for all of them.
+    Raises `TooManyRequests` or `StoreUnavailable` for all of them.
     """
     taken: dict[int, SubmitOutcome] = _forbidden(principal, room, wanted)
     for _ in range(TRIES):
@@ -111,7 +110,7 @@ async def submit_each(
 
 
 async def _handed_over(ctx: OperationContext, taken: Sequence[SubmitOutcome]) -> Mapping[TaskId, Task]:
-    """Wait until those of the tasks that the server runs itself are with their executors; return how they stand."""
+    """Wait until tasks that the server runs itself are with their executors; return them as they are then."""
     if ctx.internal is None:
         return {}
     mine = {one.task.id for one in taken if isinstance(one, Submitted) and one.task.is_internal}
@@ -119,7 +118,7 @@ async def _handed_over(ctx: OperationContext, taken: Sequence[SubmitOutcome]) ->
 
 
 def _as_of(one: Submitted, now: Mapping[TaskId, Task]) -> Submitted:
-    """Return what the submitter is told of a task, as it stands by now."""
+    """Return the outcome of a submit with the task as it is now."""
     task = now.get(one.task.id, one.task)
     return replace(one, task=task, position=one.position if task.status is Status.PENDING else None)
 
@@ -127,10 +126,10 @@ def _as_of(one: Submitted, now: Mapping[TaskId, Task]) -> Submitted:
 async def _run_each(
     ctx: OperationContext, principal: Principal, room: str, items: list[Submission]
 ) -> list[SubmitOutcome | SchemaMoved]:
-    """Put them in, in commands of no more rows than a transaction may write: nothing binds them together.
+    """Submit the items in commands of no more rows than one transaction may write.
 
-    They go one after the other: behind all of them others waited 0.6 to 2.3 s for ten thousand tasks, and wait 0.2.
-    When the server gives up between them, it says so of each that is left.
+    The commands run one after the other: when all were queued at once, others waited 0.6 to 2.3 s for ten thousand
+    tasks; now they wait 0.2. If the server gives up in between, that is the outcome of the rest.
     """
     taken: list[SubmitOutcome | SchemaMoved] = []
     for portion in _portions(items, ctx.engine.most_rows):
@@ -144,7 +143,7 @@ async def _run_each(
 
 
 def _portions(items: Sequence[Submission], most_rows: int) -> Iterator[list[Submission]]:
-    """Give them in portions that have as many rows at most, or one item."""
+    """Yield the items in portions of at most so many rows, or of one item."""
     portion: list[Submission] = []
     rows = 0
     for item in items:
@@ -158,14 +157,14 @@ def _portions(items: Sequence[Submission], most_rows: int) -> Iterator[list[Subm
 
 
 def _check_scopes(principal: Principal, wanted: Iterable[TaskSubmit | PlainTask]) -> None:
-    """Refuse tasks with scopes that are none, or that their submitter does not hold (C8)."""
+    """Refuse tasks with invalid scopes, or with scopes that their submitter does not hold (C8)."""
     for item in wanted:
         if not isinstance(item, PlainTask) and item.scopes:
             check_task_scopes(principal, check_new(item.scopes))
 
 
 def _forbidden(principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]) -> dict[int, SubmitOutcome]:
-    """Return by its place each of the tasks that the asker may not submit."""
+    """Return the errors of the tasks that the principal may not submit, by their places."""
     refused: dict[str, TreadleError] = {}
     for name in {item.job for item in wanted}:
         try:
@@ -187,12 +186,12 @@ def _forbidden(principal: Principal, room: str, wanted: Sequence[TaskOfMany | Pl
 async def _checked(
     ctx: OperationContext, room: str, wanted: Sequence[tuple[Job, TaskSubmit | PlainTask]]
 ) -> list[Submission]:
-    """Return the submissions, all of them or none. Raises as `submit` does."""
+    """Return the submissions, all of them or none. Raises the same as `submit`."""
     texts = await each(lambda one: values.text_of(one[1].payload), wanted)
-    checked = [(_partly(*one), one[1].payload, text) for one, text in zip(wanted, texts, strict=True)]
+    checked = [(_job_to_check(*one), one[1].payload, text) for one, text in zip(wanted, texts, strict=True)]
     there: frozenset[str] = frozenset()
     refused = await refusals(ctx.catalog, checked, all_or_none=True)
-    if refused and (there := await _there(ctx, [item for _, item in wanted])):
+    if refused and (there := await _existing_ids(ctx, [item for _, item in wanted])):
         new = [i for i, (_, item) in enumerate(wanted) if item.id not in there]
         found = await refusals(ctx.catalog, [checked[i] for i in new], all_or_none=True)
         refused = {new[i]: error for i, error in found.items()}
@@ -207,10 +206,10 @@ async def _checked(
     return items
 
 
-async def _there(ctx: OperationContext, wanted: Iterable[TaskSubmit | PlainTask]) -> frozenset[str]:
-    """Return the ids of those that are there already, some of whose payloads the present schemas do not take.
+async def _existing_ids(ctx: OperationContext, wanted: Iterable[TaskSubmit | PlainTask]) -> frozenset[str]:
+    """Return the ids of the tasks that exist already, whose payloads may not match the present schemas.
 
-    They were checked as they came; a schema may have been replaced since, and they are the same tasks (G6).
+    They were checked when they were submitted. A schema may have been replaced since, but the tasks are the same (G6).
     """
     if not (ids := {TaskId(item.id) for item in wanted if item.id is not None}):
         return frozenset()
@@ -221,9 +220,9 @@ async def _there(ctx: OperationContext, wanted: Iterable[TaskSubmit | PlainTask]
 async def _checked_each(
     ctx: OperationContext, room: str, wanted: Sequence[TaskOfMany | PlainTask], taken: dict[int, SubmitOutcome]
 ) -> dict[int, Submission]:
-    """Return by its place the submission of each task that has no outcome yet; what is refused gets its outcome.
+    """Return the submissions of tasks that have no outcome yet, by their places; refused ones get their outcome.
 
-    Left out is what was refused by a job that has changed meanwhile.
+    Tasks that were refused because of a job that has changed meanwhile are left out, to be tried again.
     """
     items: dict[int, Submission] = {}
     found: dict[int, Checked] = {}
@@ -241,14 +240,14 @@ async def _checked_each(
             text = values.text_of(item.payload)
             submission, partly = build(job, room, item, text), job
             if not isinstance(item, PlainTask):
-                partly = _partly(job, item)
+                partly = _job_to_check(job, item)
                 bind([submission], bonds_of([item]))
             items[i], found[i] = submission, (partly, item.payload, text)
         except TreadleError as refusal:
             refused[i] = refusal
     places = list(found)
     refused |= {places[i]: error for i, error in (await refusals(ctx.catalog, list(found.values()))).items()}
-    there = await _there(ctx, [wanted[i] for i in refused])
+    there = await _existing_ids(ctx, [wanted[i] for i in refused])
     moved = await ctx.catalog.moved(doubted) if (doubted := [jobs[i] for i in refused if i in jobs]) else set()
     for i, error in refused.items():
         if i in items and items[i].id in there:
@@ -260,8 +259,8 @@ async def _checked_each(
     return items
 
 
-def _partly(job: Job, item: TaskSubmit | PlainTask) -> Job:
-    """Return the job as the payload is checked: without what comes from tasks that it waits for.
+def _job_to_check(job: Job, item: TaskSubmit | PlainTask) -> Job:
+    """Return the job to check the payload against: without the arguments that come from other tasks' results.
 
     Raises `ValidationFailed` for an argument that the job does not have.
     """
@@ -273,10 +272,10 @@ def _partly(job: Job, item: TaskSubmit | PlainTask) -> Job:
 def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> Submission:
     """Return the submission of a task, with its payload as JSON text.
 
-    Raises `ValidationFailed` for a time that can't be kept, and for a deadline before it is due.
+    Raises `ValidationFailed` for a time that can't be stored, or a deadline before the task is due.
     """
     if isinstance(wanted, PlainTask) or wanted.model_fields_set <= PLAIN:
-        hashes = _content_hashes(job, wanted.payload, _begun_plain(job.full_name, room))
+        hashes = _content_hashes(job, wanted.payload, _hash_of_plain(job.full_name, room))
         return Submission(
             job_name=job.full_name,
             payload=payload,
@@ -290,10 +289,10 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
     due_at = instant(wanted.scheduled_at, "scheduled_at")
     deadline = instant(wanted.deadline, "deadline")
     check_times(due_at, deadline, due="scheduled_at")
-    # The same instant is the same content, whatever the time zone that it was written in.
+    # The same instant is the same content, in whatever time zone it was written.
     instants = {"scheduled_at": due_at, "deadline": deadline}
     content = {**given, **{name: at for name, at in instants.items() if at is not None}, "room": room}
-    hashes = _content_hashes(job, wanted.payload, _begun(job.full_name, content))
+    hashes = _content_hashes(job, wanted.payload, _hash_of_options(job.full_name, content))
     return Submission(
         job_name=job.full_name,
         payload=payload,
@@ -317,7 +316,7 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
 
 
 def _trace(wanted: TaskSubmit) -> str | None:
-    """Return the context of the submit's trace as one text; None without one, and of one that names nothing."""
+    """Return the submit's trace context as one text; None if it has none, or one that W3C has ignored."""
     if wanted.traceparent is None or any(zeros in wanted.traceparent for zeros in _OF_NOTHING):
         return None
     state = _leading(wanted.tracestate, MOST_TRACE_STATE)
@@ -326,15 +325,15 @@ def _trace(wanted: TaskSubmit) -> str | None:
 
 
 def _leading(members: str | None, most: int) -> str:
-    """Return the members, parted by commas, that fit into so many characters: the rest says nothing of the task."""
+    """Return as many of the comma-separated members as fit into `most` characters."""
     return members if members is not None and len(members) <= most else (members or "")[: most + 1].rpartition(",")[0]
 
 
 def _content_hashes(job: Job, payload: dict[str, Any], begun: "Digest") -> tuple[bytes, ...]:
-    """Return what makes two submissions under one id the same: job, room, payload and options (G6).
+    """Return the hashes by which two submissions with one id are the same: job, room, payload and options (G6).
 
-    Job, room and options are in what is `begun`. Of a sealed payload it is the digest of the plain one, under the
-    present key and then under each older one.
+    `begun` has hashed the job, room and options. A sealed payload is represented by the digest of the plain one, with
+    the present key and then with each older key: one hash for each.
     """
     seal = seal_of(payload) if job.encrypted else None
     payloads = [_canonical(payload)] if seal is None else [known.encode() for known in identities(seal)]
@@ -346,14 +345,14 @@ def _content_hashes(job: Job, payload: dict[str, Any], begun: "Digest") -> tuple
     return tuple(hashes)
 
 
-def _begun(job_name: str, content: dict[str, Any]) -> "Digest":
-    """Return the hash of a submission as far as its payload."""
+def _hash_of_options(job_name: str, content: dict[str, Any]) -> "Digest":
+    """Return the hash of a submission up to its payload."""
     options = {name: value for name, value in content.items() if name != "id"}
     digest = sha256(job_name.encode())
     try:
         said = orjson.dumps(options, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z)
     except TypeError:
-        # orjson takes no integer beyond 64 bits; of the options tags alone may hold one.
+        # orjson takes no integer beyond 64 bits; of the options only tags may contain one.
         options["tags"] = values.sorted_text(options["tags"])
         said = orjson.dumps(options, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z)
     digest.update(said)
@@ -361,9 +360,9 @@ def _begun(job_name: str, content: dict[str, Any]) -> "Digest":
 
 
 @lru_cache(maxsize=1024)
-def _begun_plain(job_name: str, room: str) -> "Digest":
-    """Return the same of a task that has no options."""
-    return _begun(job_name, {"room": room})
+def _hash_of_plain(job_name: str, room: str) -> "Digest":
+    """Return the same for a task without options."""
+    return _hash_of_options(job_name, {"room": room})
 
 
 def _canonical(payload: dict[str, Any]) -> bytes:

@@ -1,6 +1,6 @@
-"""What a request says, and each item of it: checked against its model, and as the text that is kept.
+"""Validates requests and their items against models, and turns values into the text that is stored.
 
-What no database or encoder can take is refused here, by the rule of `treadle.wire.values`, and the place is named.
+Values that no database or encoder can take are refused by the rules of `treadle.wire.values`, with their place.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from treadle_server.operations.portions import portions
 from treadle_server.operations.problems import bad_value, from_validation
 
 MOST_RUN_ID = 2**31 - 1
-"""The largest run number that the database can hold."""
+"""The largest run number that the database can store."""
 
 M = TypeVar("M", bound=BaseModel)
 
 _MOST_FIELDS = 10_000
-"""Fields of a request, more than any has: of each that is unknown pydantic keeps an error."""
+"""The most fields of a request, far more than any model has: pydantic keeps an error for each unknown one."""
 
 _MOST_DIGITS = 1_000_000
-"""Digits of all long numbers of a value together: to write one of 4,300 takes 0.06 ms, and it is written twice."""
+"""The most digits of all long numbers of a value: one of 4,300 digits takes 0.06 ms to write, twice."""
 
 _BITS = _MOST_DIGITS * 10 // 3
 _PLAIN_BITS = 64
 
 
 def check(value: Any, place: str = "") -> None:
-    """Raise `ValidationFailed` for a value that can't be kept; it names the place."""
+    """Raise `ValidationFailed`, with the place, if the value can't be stored."""
     if (found := fault(value, place, REQUEST_LEVELS)) is not None:
         raise bad_value(found)
 
@@ -43,24 +43,24 @@ def check(value: Any, place: str = "") -> None:
 def validate(model: type[M], value: Any) -> M:
     """Return `value` as the model. Raises `ValidationFailed` with the places that are wrong.
 
-    What the model looks through itself, a payload or a result, is looked through once: each look takes a tenth of a
-    second of a million numbers.
+    Payloads and results, which the model checks itself, are not checked again: a check of a million numbers takes a
+    tenth of a second.
     """
     if isinstance(value, dict):
         _check_fields(value)
-        own = _looked_through(model)
+        own = _checked_by_model(model)
         check({name: member for name, member in value.items() if not (name in own and type(member) in own[name])})
     return _as(model, value)
 
 
 def _check_fields(value: dict[str, Any]) -> None:
     if len(value) > _MOST_FIELDS:
-        raise ValidationFailed(f"{len(value)} fields, of which there are not so many: leave out what is none")
+        raise ValidationFailed(f"{len(value)} fields, more than there are: leave out the unknown ones")
 
 
 @cache
-def _looked_through(model: type[BaseModel]) -> dict[str, frozenset[type]]:
-    """Return what the model looks through itself, and says where it can't be kept: by name, objects or lists too."""
+def _checked_by_model(model: type[BaseModel]) -> dict[str, frozenset[type]]:
+    """Return the fields whose values the model checks itself, with the types for which it does."""
     return {
         field.alias or name: _OWN[field.annotation]
         for name, field in model.model_fields.items()
@@ -72,7 +72,7 @@ _OWN: dict[Any, frozenset[type]] = {JsonObject: frozenset({dict}), Any: frozense
 
 
 def outline(model: type[M], value: Any, items: str) -> M:
-    """Return `value` as the model without a look into its `items`, which are taken by `each`. Raises as `validate`."""
+    """Return `value` as the model, without a check of its `items`, which `each` validates. Raises as `validate`."""
     if isinstance(value, dict):
         _check_fields(value)
         check({name: member for name, member in value.items() if name != items})
@@ -80,7 +80,7 @@ def outline(model: type[M], value: Any, items: str) -> M:
 
 
 async def each(model: type[M], items: Sequence[Any]) -> Sequence[M | TreadleError]:
-    """Return each of the items as the model, or what is wrong with it."""
+    """Return each item as the model, or what is wrong with it."""
     found: list[M | TreadleError] = []
     for some in portions(items):
         if found:
@@ -92,7 +92,7 @@ async def each(model: type[M], items: Sequence[Any]) -> Sequence[M | TreadleErro
 def _each(model: type[M], items: Sequence[Any]) -> Sequence[M | TreadleError]:
     if is_kept(items, REQUEST_LEVELS):
         try:
-            # At once takes half the time of one by one.
+            # All at once takes half the time of one by one.
             return _many(model).validate_python(items)
         except ValidationError:
             pass
@@ -121,7 +121,7 @@ def _as(model: type[M], value: Any) -> M:
 
 
 def text_of(value: Any) -> str:
-    """Return JSON as the compact text that is kept. Raises `PayloadTooLarge` for too many digits of long numbers."""
+    """Return JSON as the compact text to store. Raises `PayloadTooLarge` if long numbers have too many digits."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:
@@ -138,7 +138,7 @@ def _check_digits(value: Any) -> None:
         level = [item for one in level if type(one) is dict for item in one.values()]
         level += chain.from_iterable(lists)
     if bits > _BITS:
-        raise PayloadTooLarge(f"numbers of over {_MOST_DIGITS:,} digits in all; send long ones as texts")
+        raise PayloadTooLarge(f"numbers with over {_MOST_DIGITS:,} digits in all; send long ones as texts")
 
 
 def text_or_none(value: Any) -> str | None:
@@ -147,7 +147,7 @@ def text_or_none(value: Any) -> str | None:
 
 
 def run_number(run_id: int) -> int:
-    """Return the run's number. Raises `ValidationFailed` for one that no run can have."""
+    """Return the run's number. Raises `ValidationFailed` if no run can have it."""
     if run_id > MOST_RUN_ID:
         raise ValidationFailed(f"run_id: {run_id} is larger than any run's number")
     return run_id

@@ -1,4 +1,4 @@
-"""Who waits for a task to be over: woken by the commit, and by a poll behind it; no connection is held meanwhile."""
+"""Requests that wait until a task is over: woken by the commit, with a poll behind it; they hold no connection."""
 
 import asyncio
 import itertools
@@ -13,29 +13,29 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
 
 POLL_SECONDS = 5.0
-"""How often a waiter looks by itself: another server's commit may not have been heard of."""
+"""How often a waiting request reads the task itself, as another server's commit may not have been heard of."""
 
 
 T = TypeVar("T")
 
 
 class Waits:
-    """Wakes those who wait for a task's end."""
+    """Wakes requests that wait until a task is over."""
 
     def __init__(self) -> None:
         self.closing = asyncio.Event()
-        """Set when the server goes away: nobody is kept waiting then."""
+        """Set when the server shuts down: no request waits any longer then."""
         self._events: dict[TaskId, set[asyncio.Event]] = defaultdict(set)
 
     def close(self) -> None:
-        """End all waits, and those that begin from now on: the server goes away."""
+        """End all waits, and those that begin later: the server is shutting down."""
         self.closing.set()
         for events in self._events.values():
             for event in events:
                 event.set()
 
     def awaits(self, task_id: TaskId) -> bool:
-        """Return whether somebody waits for the task."""
+        """Return whether a request waits for the task."""
         return task_id in self._events
 
     def on_commit(self, batch: Batch) -> None:
@@ -62,12 +62,12 @@ class Waits:
                 del self._events[task_id]
 
     async def until_over(self, task_id: TaskId, seconds: float, read: Callable[[], Awaitable[Task]]) -> bool:
-        """Return when the task is terminal, or after `seconds`: whether it was waited for. Raises what `read` does."""
+        """Wait until the task is terminal or `seconds` have passed; return whether it waited. Raises as `read`."""
         has_waited = False
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         with self._listening(task_id) as event:
-            # Read after listening has begun, so that an end in between is not missed.
+            # Read only after listening has begun, so that no end in between is missed.
             while (await read()).status not in TERMINAL and (left := end - loop.time()) > 0:
                 if self.closing.is_set():
                     break

@@ -1,4 +1,4 @@
-"""Windows of the task list and what a filter means at one moment, as far as who asks may see them."""
+"""Windows of the task list, and the tasks that match a filter at one moment, as far as the principal may see them."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from treadle_server.store.read.windows import freeze
 
 
 def seen_window(wanted: Window, visibility: Visibility | None) -> Window:
-    """Return the window, of what who reads the rooms of `visibility` sees."""
+    """Return the window, limited to the rooms of `visibility`."""
     return wanted.model_copy(update={"filter": filters.seen(wanted.filter, visibility)})
 
 
 async def frozen(ctx: OperationContext, principal: Principal, wanted: Freeze) -> dict[str, Any]:
-    """Return `Frozen`, of what the asker sees. Raises `StoreUnavailable`."""
+    """Return `Frozen`, of the tasks that the principal may see. Raises `StoreUnavailable`."""
     at = ctx.now()
     meant = filters.seen(wanted.filter, visibility_of(principal))
     async with ctx.engine.store.read() as connection:

@@ -1,4 +1,4 @@
-"""Workers as they are shown and answered: with what they hold, and how often they are to beat."""
+"""Encodes workers, with the runs that they hold and how often they have to send heartbeats."""
 
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from treadle_server.store.read.workers import WorkerView
 
 
 def plain_worker(worker: Worker, now: datetime) -> dict[str, Any]:
-    """Return the worker as `WorkerItem` without what must be read: the names of its jobs, and what it holds."""
+    """Return the worker as `WorkerItem`, without its jobs' names and the runs that it holds, which take a read."""
     return {
         "id": worker.id,
         "name": worker.name,
@@ -30,7 +30,7 @@ def plain_worker(worker: Worker, now: datetime) -> dict[str, Any]:
 
 
 def beats_data(worker: Worker, lost_after: float, *, is_busy: bool) -> dict[str, Any]:
-    """Return how often the worker is to beat that is lost without a heartbeat for `lost_after` seconds."""
+    """Return how often a worker has to send heartbeats if it is lost after `lost_after` seconds without one."""
     return {
         "beat_seconds": beat_every(lost_after, is_busy=is_busy or worker.owes_for_lost),
         "idle_beat_seconds": beat_every(lost_after, is_busy=False),
@@ -39,7 +39,7 @@ def beats_data(worker: Worker, lost_after: float, *, is_busy: bool) -> dict[str,
 
 
 def worker_data(view: WorkerView, now: datetime, lost_after: float, away_since: datetime | None) -> dict[str, Any]:
-    """Return the worker as `WorkerItem`; without a heartbeat for `lost_after` seconds it is lost."""
+    """Return the worker as `WorkerItem`; it is lost after `lost_after` seconds without a heartbeat."""
     data = plain_worker(view.worker, now)
     data["away_since"] = away_since
     data["jobs"] = view.jobs
@@ -47,14 +47,14 @@ def worker_data(view: WorkerView, now: datetime, lost_after: float, away_since: 
     data["running"] = [run._asdict() for run in view.running]
     data["running_count"] = view.running_count
     data["used"] = view.used
-    # What is only stopping is beaten for, too.
+    # Runs that are stopping need heartbeats too.
     return data | beats_data(view.worker, lost_after, is_busy=bool(view.used))
 
 
 def beaten_data(beaten: Beaten, now: datetime, lost_after: float) -> dict[str, Any]:
     """Return the answer to a heartbeat as `HeartbeatAnswer`.
 
-    It is the commonest answer of all, so that what would have to be read is left out: the names of the jobs.
+    This is the most common answer, so the names of the jobs are left out, which would take a read.
     """
     data = plain_worker(beaten.worker, now)
     data["running"] = run_names((task.id, task.run_id) for task in beaten.taken_until)

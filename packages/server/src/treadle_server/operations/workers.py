@@ -1,4 +1,4 @@
-"""Workers registered, heard and shown."""
+"""Registers and shows workers, and takes their heartbeats."""
 
 from typing import Any, TypeVar
 
@@ -24,9 +24,9 @@ async def register_worker(
     draining: bool | None = None,
     home: str | None = None,
 ) -> Worker:
-    """Register the worker, or attach the one that comes back under its id; `home` names the socket's server.
+    """Register a worker, or attach one that comes back with its id; `home` names the socket's server.
 
-    Raises `Forbidden` for another user's.
+    Raises `Forbidden` if the worker is another user's.
     """
     command = RegisterWorker(
         principal=principal,
@@ -44,7 +44,7 @@ async def register_worker(
 
 
 async def shown_worker(ctx: OperationContext, principal: Principal, worker_id: WorkerId) -> dict[str, Any]:
-    """Return the worker as `WorkerItem`, with what the asker sees of its work. Raises `WorkerNotFound`."""
+    """Return the worker as `WorkerItem`, with what the principal may see of its work. Raises `WorkerNotFound`."""
     async with ctx.engine.store.read() as connection:
         found = await read_workers.get(connection, worker_id)
         [view] = await read_workers.view(connection, [found], visibility_of(principal))
@@ -54,7 +54,7 @@ async def shown_worker(ctx: OperationContext, principal: Principal, worker_id: W
 async def take_beat(
     ctx: OperationContext, principal: Principal, worker_id: WorkerId, given: Heartbeat, *, revives: bool = True
 ) -> Beaten:
-    """Take a heartbeat; a lost worker `revives` by it or is none any more.
+    """Take a heartbeat; it `revives` a lost worker, or else a lost worker is not found.
 
     Raises `WorkerNotFound`, `Forbidden` or `ValidationFailed`.
     """
@@ -70,23 +70,23 @@ async def take_beat(
 
 
 def in_range(refs: list[R]) -> list[R]:
-    """Return the runs. Raises `ValidationFailed` for a number that no run can have."""
+    """Return the runs. Raises `ValidationFailed` if one has a number that no run can have."""
     for ref in refs:
         values.run_number(ref.run_id)
     return refs
 
 
 async def drain_worker(ctx: OperationContext, principal: Principal, worker_id: WorkerId) -> dict[str, Any]:
-    """Ask a worker to take no more, end what it runs, and go; return it as `WorkerItem`.
+    """Ask a worker to claim no more tasks, finish its own and leave; return it as `WorkerItem`.
 
-    Raises `WorkerNotFound`, also for one that is lost, and `Forbidden`.
+    Raises `WorkerNotFound`, also if the worker is lost, and `Forbidden`.
     """
     await ctx.engine.run(DrainWorker(principal=principal, worker_id=worker_id))
     return await shown_worker(ctx, principal, worker_id)
 
 
 async def check_owner(ctx: OperationContext, principal: Principal, worker_id: WorkerId) -> None:
-    """Raise `WorkerNotFound` when there is no such worker, and `Forbidden` when it is another user's."""
+    """Raise `WorkerNotFound` if there is no such worker, and `Forbidden` if it is another user's."""
     async with ctx.engine.store.read() as connection:
         worker = await read_workers.get(connection, worker_id)
     check_own(principal, worker)

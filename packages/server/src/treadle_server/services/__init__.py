@@ -1,1 +1,1 @@
-"""What runs beside the requests: the sweeper, the promoter, the poll behind every wake-up."""
+"""Background services: the sweeper, the promoter, the poll behind every wake-up, and others."""

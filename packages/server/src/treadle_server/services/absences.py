@@ -1,7 +1,7 @@
-"""Which workers lost their connection and are not back: their heartbeats would tell it only later.
+"""Tracks workers whose connection broke and who have not reconnected, before missing heartbeats would show it.
 
-The server whose socket it was knows it at once, and tells the others; what one of them has not heard it learns by the
-heartbeats that are missing.
+The server whose socket broke knows at once and notifies the others; a server that misses the notice learns of it from
+the missing heartbeats.
 """
 
 from collections.abc import Callable, Collection, Mapping

@@ -1,4 +1,4 @@
-"""The sweeper of artifacts: removes what expired, what was never finished, and objects that no row knows (C10)."""
+"""The sweeper of artifacts: removes expired artifacts, unfinished uploads, and objects without a row (C10)."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -72,4 +72,4 @@ class ArtifactSweeper(EngineService):
                 removed += await self._objects.remove(strays)
             yield
         if removed:
-            log.info("removed, for they belong to no artifact: %s", counted(removed, "object"))
+            log.info("removed %s that belonged to no artifact", counted(removed, "object"))

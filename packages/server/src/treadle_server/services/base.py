@@ -1,4 +1,4 @@
-"""A service: one turn after another, supervised. A turn that fails is logged, counted, and tried again later."""
+"""The base of services: supervised, one turn after another. A failed turn is logged, counted, and retried later."""
 
 import asyncio
 import logging
@@ -19,14 +19,14 @@ LONGEST_BACKOFF = 30.0
 """Seconds between tries of a service that keeps failing."""
 
 LONGEST_OUTAGE_BACKOFF = 2.0
-"""The same when it is the database that does not answer: it is to go on soon after that is back."""
+"""The same while the database does not answer, so that the service resumes soon after it is back."""
 
 LEAST_TURN = 0.01
 """Seconds from one turn's beginning to the next one's at least: a hundred turns a second, whatever wakes a service."""
 
 
 class Leading(Protocol):
-    """Who knows whether this server leads."""
+    """Knows whether this server is the leader."""
 
     @property
     def term(self) -> int:
@@ -35,39 +35,39 @@ class Leading(Protocol):
 
     @property
     def is_leading(self) -> bool:
-        """Return whether it leads at this moment."""
+        """Return whether this server is the leader at this moment."""
         ...
 
     async def until_leading(self) -> None:
-        """Return when it leads."""
+        """Wait until this server is the leader."""
         ...
 
 
 WELL = frozenset({"ok", "standby"})
-"""The states of a service that goes well."""
+"""The states of a healthy service."""
 
 
 @dataclass(slots=True)
 class Health:
-    """How a service does: when it last had a good turn, and how many failed since."""
+    """The health of a service: when its last good turn was, and how many have failed since."""
 
     name: str
     last_good_at: datetime | None = None
     failures: int = 0
     error: str | None = None
     is_standby: bool = False
-    """Whether it waits for this server to lead."""
+    """Whether the service waits for this server to become the leader."""
 
     @property
     def state(self) -> str:
-        """Return how it does, in a word or its last error."""
+        """Return the health in a word, or the last error."""
         if self.is_standby:
             return "standby"
         return "ok" if not self.failures and self.last_good_at is not None else self.error or "starting"
 
 
 class Service(ABC):
-    """Something to be done again and again, with a time between turns; woken early by `wake`."""
+    """A job done repeatedly, with a pause between turns that `wake` ends early."""
 
     name: str
     everywhere = False
@@ -83,14 +83,14 @@ class Service(ABC):
         self._wake.set()
 
     def take_over(self) -> None:  # noqa: B027 - most have nothing that an earlier turn left
-        """Begin anew: this server leads from now on, and another one did until now."""
+        """Start over: this server has just taken over the lead from another."""
 
     @abstractmethod
     async def turn(self) -> float:
-        """Do it once, and return after how many seconds at the latest it wants to be called again."""
+        """Do one turn, and return within how many seconds it wants to be called again."""
 
     async def wait(self, seconds: float) -> None:
-        """Wait so long, or until woken."""
+        """Wait for so many seconds, or until woken."""
         try:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
@@ -122,8 +122,8 @@ async def supervise(service: Service, health: Health, clock: Clock, leader: Lead
             if leader.term != term:
                 term = leader.term
                 service.take_over()
-        # Also when it is time already this lets everything else go on: neither a wait that a wake-up has ended nor a
-        # turn that fails at once gives way by itself, and what would mend the failure may wait for its turn.
+        # Yield to the loop even if no pause is due: neither a wait that was already woken nor a turn that fails at once
+        # yields by itself, and whatever would cure the failure may be waiting for the loop.
         await asyncio.sleep(next_at - loop.time())
         next_at = loop.time() + service.least_turn
         try:
@@ -136,24 +136,24 @@ async def supervise(service: Service, health: Health, clock: Clock, leader: Lead
 
 
 def _failed(health: Health, error: Exception) -> float:
-    """Note a failure, and return after how many seconds the next try may be."""
+    """Note a failure, and return the seconds until the next attempt."""
     health.failures += 1
     said, kind = str(error), type(error).__name__
-    # Who has no token is told it too, and what nobody foresaw may say anything, as a database which values it refuses.
+    # Health is shown without a token, and an unforeseen error may quote anything, such as values a database refused.
     health.error = said if isinstance(error, TreadleError) else f"{kind}: the server's log has the traceback"
     is_outage = isinstance(error, StoreUnavailable)
-    # Without its count, so that equal failures are equal lines of the log, which are folded.
+    # Without the count, so that equal failures make equal log lines, which are folded.
     if is_outage:
-        log.warning("service %s failed, and is tried again: %s", health.name, said)
+        log.warning("service %s failed and will be retried: %s", health.name, said)
     else:
-        log.error("service %s failed, and is tried again: %s", health.name, said or kind, exc_info=error)
+        log.error("service %s failed and will be retried: %s", health.name, said or kind, exc_info=error)
     longest = LONGEST_OUTAGE_BACKOFF if is_outage else LONGEST_BACKOFF
     return min(longest, 2.0 ** min(health.failures, 7) / 4) * (0.5 + random.random())
 
 
 def _went_well(health: Health, clock: Clock) -> None:
     if health.failures:
-        log.info("service %s goes on after %s", health.name, counted(health.failures, "failure"))
+        log.info("service %s works again after %s", health.name, counted(health.failures, "failure"))
     health.last_good_at = clock.now()
     health.failures = 0
     health.error = None

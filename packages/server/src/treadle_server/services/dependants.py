@@ -1,4 +1,4 @@
-"""The service that lets tasks follow those that they wait for: as soon as these have ended, in portions."""
+"""Unblocks tasks whose dependencies have ended, in portions."""
 
 from treadle_server.engine.commands import TellWaiters
 from treadle_server.engine.engine import Engine

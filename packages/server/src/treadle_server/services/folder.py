@@ -1,4 +1,4 @@
-"""PostgreSQL: folds the writers' count deltas into the counts, so that reading them stays cheap."""
+"""PostgreSQL: folds the writers' count deltas into the counts, so that reading counts stays cheap."""
 
 from treadle_server.services.base import EngineService
 from treadle_server.store.transaction.counts import fold_counts

@@ -1,6 +1,6 @@
 """Durations counted in buckets that grow by a tenth each: percentiles of any number of them in little memory.
 
-A bucket is told by its geometric middle, so that a percentile is within 4.9 % (the square root of 1.1) of the duration
+A bucket is reported as its geometric mean, so a percentile is within 4.9 % (the square root of 1.1) of the duration
 that has its rank; below a millisecond within a millisecond. Nothing is kept of the durations themselves.
 """
 

@@ -1,7 +1,7 @@
-"""The leader: of several servers on one PostgreSQL the one whose services sweep, promote and schedule (G11).
+"""Elects the leader: the one of several servers on a PostgreSQL whose services sweep, promote and schedule (G11).
 
-It holds a lock of its session. The database ends the session, and with it the lock, when the leader is killed, and
-within six seconds when its machine is gone or it stands still; the others ask for the lock every second.
+The leader holds a session-level lock. The database ends the session, and with it the lock, when the leader is killed,
+and within six seconds if its machine is gone or it hangs; the others try to take the lock every second.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ LOCK = 7_420_100 + int(HEAD)
 outdated can do nothing of what a leader does."""
 
 EVERY = 1.0
-"""Seconds between two looks: for the lock, or whether it is still held."""
+"""Seconds between two attempts to take the lock, or two checks that it is still held."""
 
 _ASK = f"SELECT pg_try_advisory_lock({LOCK}), set_config('idle_session_timeout', '6s', false)"
 
 
 class Leader(Service):
-    """Tries to lead, and looks whether it still does."""
+    """Tries to become the leader, and checks whether it still is."""
 
     name = "leader"
     everywhere = True
@@ -42,11 +42,11 @@ class Leader(Service):
 
     @property
     def is_leading(self) -> bool:
-        """Return whether it leads at this moment."""
+        """Return whether this server is the leader at this moment."""
         return self._leads.is_set()
 
     async def until_leading(self) -> None:
-        """Return when it leads."""
+        """Wait until this server is the leader."""
         await self._leads.wait()
 
     async def check(self) -> None:
@@ -65,8 +65,8 @@ class Leader(Service):
             is_elsewhere = await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", key)
         if is_elsewhere:
             raise SettingUnusable(
-                "TREADLE_DATABASE_DIRECT_URL leads to another database than TREADLE_DATABASE_URL: name there, past the"
-                " pool, the one to which that leads"
+                "TREADLE_DATABASE_DIRECT_URL and TREADLE_DATABASE_URL name different databases: let the direct URL name"
+                " the same database, without the pooler"
             )
 
     async def turn(self) -> float:
@@ -76,12 +76,12 @@ class Leader(Service):
         if held and self._connection.is_open and not self.is_leading:
             self.term += 1
             self._leads.set()
-            log.info("this server leads: its sweeper, promoter and scheduler run")
+            log.info("this server is now the leader: its sweeper, promoter and scheduler run")
         return EVERY
 
     def _lose(self) -> None:
         if self.is_leading:
-            log.warning("this server leads no more")
+            log.warning("this server is no longer the leader")
             self._leads.clear()
         self.wake()
 

@@ -1,4 +1,4 @@
-"""What `/metrics` shows, for Prometheus: read and put together when it is asked for.
+"""The metrics that `/metrics` serves for Prometheus, collected on each request.
 
 Tasks, workers and limits come from the database, in small statements, and are the same at every server; durations,
 commits, sessions and notices are this process's own. `docs/monitoring.md` has each metric.
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 OTHERS = "(others)"
-"""The job of whatever belongs to none that has a name here: those that were registered first have one."""
+"""The `job` label of all jobs beyond those with a label of their own, which are the first registered."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 SESSIONS = ("worker", "observer", "client")
-"""What a session on the socket can be: it has a worker, watches something, or neither."""
+"""The kinds of session on the socket: it has a worker, watches something, or neither."""
 
 
 class Described(NamedTuple):
@@ -43,23 +43,23 @@ class Described(NamedTuple):
 
 
 METRICS: Mapping[str, Described] = {
-    "treadle_tasks_total": Described("counter", ("job", "outcome"), "Tasks that ever ended, by how"),
-    "treadle_tasks": Described("gauge", ("job", "status"), "Tasks that stand in a status"),
+    "treadle_tasks_total": Described("counter", ("job", "outcome"), "Tasks that have ended, by outcome"),
+    "treadle_tasks": Described("gauge", ("job", "status"), "Tasks in each status"),
     "treadle_task_wait_seconds": Described(
-        "histogram", ("job",), "How long tasks were due before their first run started"
+        "histogram", ("job",), "Time from a task being due to the start of its first run"
     ),
-    "treadle_task_run_seconds": Described("histogram", ("job",), "How long runs took that completed or failed"),
-    "treadle_workers": Described("gauge", ("state",), "Workers in a state"),
-    "treadle_limit_used": Described("gauge", ("room", "limit"), "Weight that counts against a limit, over all keys"),
-    "treadle_limit_waiting": Described("gauge", ("room", "limit"), "Pending tasks that count against a limit"),
-    "treadle_limit_keys": Described("gauge", ("room", "limit"), "Keys of a limit in use or waited for"),
-    "treadle_batch_transitions": Described("histogram", (), "Transitions of tasks that one commit wrote"),
-    "treadle_commit_seconds": Described("histogram", (), "How long one transaction of the writer took"),
-    "treadle_service_up": Described("gauge", ("service",), "Whether a service of the server goes well, 1 or 0"),
-    "treadle_sessions": Described("gauge", ("kind",), "Sessions on the socket"),
-    "treadle_notices_total": Described("counter", ("direction",), "Notices between servers of one PostgreSQL"),
+    "treadle_task_run_seconds": Described("histogram", ("job",), "Duration of runs that completed or failed"),
+    "treadle_workers": Described("gauge", ("state",), "Workers in each state"),
+    "treadle_limit_used": Described("gauge", ("room", "limit"), "Weight in use under each limit, summed over its keys"),
+    "treadle_limit_waiting": Described("gauge", ("room", "limit"), "Pending tasks that count against each limit"),
+    "treadle_limit_keys": Described("gauge", ("room", "limit"), "Keys of each limit that are in use or waited for"),
+    "treadle_batch_transitions": Described("histogram", (), "Task transitions written by one commit"),
+    "treadle_commit_seconds": Described("histogram", (), "Duration of one transaction of the writer"),
+    "treadle_service_up": Described("gauge", ("service",), "Whether a service of the server is healthy, 1 or 0"),
+    "treadle_sessions": Described("gauge", ("kind",), "Open sessions on the socket"),
+    "treadle_notices_total": Described("counter", ("direction",), "Notices between servers that share a database"),
 }
-"""Every one by its name, as queries name it."""
+"""Every metric by its name in queries."""
 
 
 _Values = Mapping[tuple[str, ...], Any]
@@ -93,11 +93,11 @@ class Metrics:
                 states = {row.state: row.n for row in await connection.execute(by_state)}
                 found = await limits.first(connection, self._most_jobs)
             if len(names) > self._most_jobs:
-                # With zeros as long as nothing has ended, as those with a name: of a number that begins at 3 a rate
-                # knows nothing.
+                # Zeros until something has ended, as for named jobs: `rate` can't see the increase of a counter that
+                # starts at 3.
                 names[max(names)] = OTHERS
             shown = [*self._of_tasks(names, counted), *_of_limits(found), *self._of_process(states)]
-            # A hundred jobs are 5,000 lines, which take 70 ms: aside, the loop goes on meanwhile.
+            # A hundred jobs are 5,000 lines, which take 70 ms: in a thread, so that the loop goes on meanwhile.
             return await asyncio.to_thread(_written, shown)
 
     def _of_tasks(self, names: Mapping[int, str], counted: Outcomes) -> Iterable[_Sample]:

@@ -1,6 +1,6 @@
 """What queues completed and failed over an hour, in minutes, and over a day, in half-hours; kept in memory.
 
-It is told of steps of ten seconds when they end, so that it costs a commit nothing: the present step is not in it yet.
+It receives each step of ten seconds when it ends, so it costs a commit nothing; the current step is not included yet.
 """
 
 from collections.abc import Mapping

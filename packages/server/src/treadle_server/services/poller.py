@@ -1,6 +1,6 @@
-"""The poll behind the wake-ups: looks for lanes in which something waits that no event told of.
+"""The poll behind the wake-ups: looks for lanes with waiting tasks that no event has announced.
 
-Also while no worker waits: one that asks now and then, and never waits, is to find what others put in.
+It also runs while no worker waits: a worker that only polls now and then must find the tasks that others submit.
 """
 
 from treadle_server.services.base import EngineService

@@ -1,4 +1,4 @@
-"""Tries whether the database can be written: a disk that is full still answers every read."""
+"""Checks that the database can be written: with a full disk, reads still succeed."""
 
 from treadle_server.services.base import EngineService
 from treadle_server.store.transaction.rows import put_meta

@@ -1,4 +1,4 @@
-"""The promoter: puts scheduled tasks into the queue when they are due, to the moment (E1), and lets limits fill."""
+"""The promoter: queues scheduled tasks at the moment they are due (E1), and opens limits when they have tokens."""
 
 from contextlib import suppress
 from datetime import datetime, timedelta

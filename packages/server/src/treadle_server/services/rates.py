@@ -1,8 +1,8 @@
-"""What each queue did lately, measured from the commits of this server and kept in memory.
+"""The recent activity of each queue, measured from this server's commits and kept in memory.
 
 Counted are tasks that were put in, started and ended in steps of ten seconds over five minutes, and in longer ones over
 an hour and a day; failures and retries of the last hour; how long tasks waited and ran, as histograms of the last ten
-to fifteen minutes. It begins anew with the server, and says since when it counts; only the failures of the last hour
+to fifteen minutes. It starts empty with the server, and says since when it counts; only the failures of the last hour
 are read from the database then. Of several servers of one database each knows what it committed itself.
 
 For a task that is put in, started and completed it costs 1.8 microseconds of the 90 that the engine spends on it when a

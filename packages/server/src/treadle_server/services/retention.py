@@ -1,4 +1,4 @@
-"""Retention: removes ended tasks that are past their time, oldest first, in steps that others hardly notice."""
+"""Retention: removes ended tasks whose retention is over, oldest first, in steps small enough not to disturb others."""
 
 import logging
 from collections import Counter
@@ -128,7 +128,7 @@ class Retention(EngineService):
         self._walk: RetentionWalk | None = None
 
     def take_over(self) -> None:
-        """Begin a walk anew: another server has removed until now."""
+        """Start a new walk: another server has removed tasks until now."""
         self._walk = None
 
     async def turn(self) -> float:
@@ -140,6 +140,6 @@ class Retention(EngineService):
         if await self._walk.step() is not None:
             return self._walk.pace.rest
         if gone := self._walk.removed.total():
-            log.info("%d ended tasks were past their time and are removed", gone)
+            log.info("removed %d ended tasks whose retention was over", gone)
         self._walk = None
         return EVERY

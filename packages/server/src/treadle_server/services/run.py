@@ -1,4 +1,4 @@
-"""Runs the services beside the engine, and tells how they do."""
+"""Runs the services beside the engine, and reports their health."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -1,7 +1,7 @@
-"""The scheduler: puts in the tasks of schedules when their ticks come (E10).
+"""The scheduler: submits the tasks of schedules at their ticks (E10).
 
-Of several servers the leader's runs; while two take themselves for the leader the row's lock decides which of them
-makes a task.
+With several servers, the leader's scheduler runs; while two believe that they lead, the row's lock decides which of
+them creates a task.
 """
 
 from treadle_server.engine.commands import FireDue

@@ -1,6 +1,6 @@
 """The sweeper: takes runs from workers that are gone, fails what is overdue, ends holds, deletes orphans (G8, Z11).
 
-It also forgets buckets of limits that are full: each key would leave a row for ever.
+It also deletes full buckets of limits: otherwise each key would leave a row for ever.
 """
 
 import logging
@@ -29,11 +29,11 @@ from treadle_server.store.transaction.restamp import leased_seqs
 log = logging.getLogger(__name__)
 
 JUMP = 5.0
-"""Seconds by which the clock may part from the time that passed, before every lease is stamped anew."""
+"""Seconds by which the clock may differ from the elapsed time before every lease is renewed."""
 
 
 MOST_STAMPED = 2_000
-"""Leases that one transaction stamps anew."""
+"""Leases that one transaction renews."""
 
 SHORTEST = 0.05
 """Seconds between two sweeps at least."""
@@ -59,12 +59,12 @@ class Sweeper(EngineService):
         self._last = None
 
     async def turn(self) -> float:
-        """Sweep once; after an outage, or a jump of the clock, stamp every lease anew instead."""
+        """Sweep once; after an outage or a jump of the clock, renew every lease instead."""
         await self._engine.store.read_clock()
         clock = self._engine.clock
         now = clock.now()
         times = (clock.monotonic(), now.timestamp())
-        # Set forth and back since the last turn it shows nothing of it, but leases of in between end by what it showed.
+        # A clock set forward and back since the last turn looks right, but leases granted in between end wrongly.
         set_by = self._engine.drift.take(now)
         if self._last is None or set_by > JUMP or self._was_out(times):
             # After an outage nobody is to blame for the heartbeats that could not be sent.
@@ -79,7 +79,7 @@ class Sweeper(EngineService):
         return times[0] - self._last[0] > self._interval + 2 * JUMP
 
     def _jump(self, times: tuple[float, float]) -> timedelta:
-        """Return by how much the clock has parted from the time that passed, if that is more than it may."""
+        """Return the difference between the clock and the elapsed time, if it exceeds `JUMP`; otherwise zero."""
         if self._last is None:
             return timedelta(0)
         passed, shown = (new - old for new, old in zip(times, self._last, strict=True))
@@ -93,7 +93,7 @@ class Sweeper(EngineService):
             await self._engine.run(RestampLeases(leased[first : first + MOST_STAMPED], jump))
         self._stamped_at = self._engine.clock.now()
         if leased:
-            log.info("%s stamped anew", counted(len(leased), "lease"))
+            log.info("renewed %s after an outage, a clock jump or a new leader", counted(len(leased), "lease"))
 
     async def _sweep(self, began: tuple[float, float]) -> None:
         run = self._engine.run
@@ -104,9 +104,7 @@ class Sweeper(EngineService):
         await run(ReleaseHolds(self._until(began)))
         for worker_id in await run(SweepWorkers(self._worker_timeout, self._until(began))):
             with bound(worker=worker_id):
-                log.warning(
-                    "worker %s was not heard of for %s and is lost", worker_id, in_seconds(self._worker_timeout)
-                )
+                log.warning("worker %s is lost: no heartbeat for %s", worker_id, in_seconds(self._worker_timeout))
         async with self._engine.store.read() as connection:
             orphans = await possible_orphans(connection)
         if orphans:
@@ -121,7 +119,7 @@ class Sweeper(EngineService):
             await self._engine.run(ForgetIdle(idle[first : first + MOST]))
 
     def _until(self, began: tuple[float, float]) -> datetime:
-        """Return what the clock may show at most in this sweep: if it jumps meanwhile, nobody loses anything by it."""
+        """Return the latest time that this sweep may use, so that a jump of the clock meanwhile ends nobody's lease."""
         monotonic, shown = began
         passed = self._engine.clock.monotonic() - monotonic
         return datetime.fromtimestamp(shown + passed + JUMP, UTC)

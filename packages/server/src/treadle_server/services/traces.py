@@ -1,4 +1,4 @@
-"""Tells in spans how long tasks waited, where the server's process has loaded OpenTelemetry; else nothing is done."""
+"""Reports how long tasks waited as OpenTelemetry spans, if the process has loaded OpenTelemetry."""
 
 import sys
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ from treadle_server import __version__
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
 
-SPANS: Mapping[str, str] = {"wait": "A task was due, and no run of it had started"}
-"""What the spans of the server begin with, their job's name behind it."""
+SPANS: Mapping[str, str] = {"wait": "The time from a task being due to the start of its run"}
+"""The prefixes of the server's spans, which the job's name follows."""
 
 
 def tell_waits(batch: Batch) -> None:
-    """Tell of each traced task that this server started how long it waited; a listener of the hub."""
+    """Report how long each traced task that this server started had waited; a listener of the hub."""
     if "opentelemetry.trace" not in sys.modules or batch.is_foreign:
         return
     told: set[int] = set()
     for task, was in batch.tasks:
-        # One object may tell a start and a completion of the same commit.
+        # One object may report a start and a completion of the same commit.
         starts = was is Status.CLAIMED and task.status is Status.RUNNING
         ends = was is Status.RUNNING and task.status is Status.COMPLETED and task.started_at == batch.at
         if task.trace is not None and (starts or ends) and task.seq not in told:

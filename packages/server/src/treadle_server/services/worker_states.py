@@ -1,4 +1,4 @@
-"""Which states workers were last told to be in."""
+"""The last reported states of workers."""
 
 from treadle.wire.status import WorkerState
 from treadle_server.domain.jobs import Worker

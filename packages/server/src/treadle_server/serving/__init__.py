@@ -1,1 +1,1 @@
-"""The sockets that the application is served on: uvicorn, bounds for strangers, and the end."""
+"""Serves the application on sockets: uvicorn, limits for clients without a token, and shutdown."""

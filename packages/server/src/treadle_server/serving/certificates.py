@@ -1,4 +1,4 @@
-"""The certificate of a server that speaks TLS: looked at before it starts, and read anew when it was renewed."""
+"""The certificate of a server that speaks TLS: checked before the server starts, and read again when it is renewed."""
 
 import logging
 import ssl
@@ -12,30 +12,30 @@ _Stamp = tuple[int, int, int]
 
 
 class NoCertificate(OSError):
-    """The certificate or its key can't be read, or do not belong together."""
+    """The certificate or its key can't be read, or they do not belong together."""
 
 
 def check_certificate(settings: Settings) -> None:
-    """Raise `NoCertificate`, with what to do, when the certificate that the settings name is of no use."""
+    """Raise `NoCertificate`, with what to do, if the settings name a certificate that can't be used."""
     if settings.tls_cert is not None:
         _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings.tls_cert, settings.tls_key)
 
 
 def _load(context: ssl.SSLContext, cert: Path, key: Path | None) -> None:
     try:
-        # No prompt: a server that is started by the system would wait for a password for ever.
+        # No prompt: a server that the system starts would wait for ever for a password.
         context.load_cert_chain(cert, key, password=lambda: "")
     except (OSError, ValueError) as error:
         files = f"{cert}" if key is None else f"{cert} with {key}"
         raise NoCertificate(
-            f"can't use the certificate {files}: {error}. Both are PEM files, the key without a password."
+            f"can't use the certificate {files}: {error}. Both must be PEM files, the key without a password."
         ) from None
 
 
 class Renewals:
-    """Has the server show the certificate that stands in its files: who renews it has nobody to tell.
+    """Has the server use a renewed certificate without a restart.
 
-    Certificates hold for weeks, and servers run for months.
+    Certificates are valid for weeks, and servers run for months.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -43,30 +43,30 @@ class Renewals:
         self._seen = self._stamps()
 
     def look(self, context: ssl.SSLContext) -> None:
-        """Have connections that come be shown what is in the files, when that has changed.
+        """Use the certificate in the files for new connections, if the files have changed.
 
-        What is of no use, such as a certificate whose key is still to be written, is told of, and looked at again when
-        the files change again; what was shown before is shown on.
+        If it can't be used, for example because its key has not been written yet, log that, keep the previous one, and
+        try again when the files change again.
         """
         if (stamps := self._stamps()) == self._seen:
             return
         self._seen, cert = stamps, self._settings.tls_cert
         assert cert is not None
         try:
-            # Into a context of its own first: the one that is used would keep the half that fits.
+            # First into another context: a failed load may leave half of it in the one that is in use.
             check_certificate(self._settings)
             _load(context, cert, self._settings.tls_key)
         except NoCertificate as error:
-            log.warning("%s What it was before is shown until that is mended.", error)
+            log.warning("%s The previous certificate stays in use until this is fixed.", error)
         else:
-            log.info("the certificate %s has changed, and is shown from now on", cert)
+            log.info("the certificate %s has changed, and is used from now on", cert)
 
     def _stamps(self) -> list[_Stamp | None]:
         return [_stamp(path) for path in (self._settings.tls_cert, self._settings.tls_key) if path is not None]
 
 
 def _stamp(path: Path) -> _Stamp | None:
-    """Return what is another one for other bytes in the file; None for one that is not there."""
+    """Return a value that changes with the file's content; None if there is no file."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""How many connections the server has, in all and of one address, and which of them have shown no token yet."""
+"""Limits connections, in all and from one address, and knows which of them have sent no valid token yet."""
 
 import logging
 from collections import Counter, defaultdict
@@ -13,17 +13,17 @@ except ImportError:  # Windows has no such limits
 
 log = logging.getLogger(__name__)
 
-_TAKEN = "all %d connections%s are taken: who comes has the place of one without a token, or none; %s allows more"
+_TAKEN = "all %d connections%s are taken: a new one replaces one without a token, or is refused; %s allows more"
 
 MOST_RESERVED = 128
-"""File descriptors that are kept for the database, files and processes; half of them where there are few."""
+"""File descriptors reserved for the database, files and processes; of a small limit at most half."""
 
 MOST_FILES = 65_536
-"""File descriptors that a server wants."""
+"""How many file descriptors a server asks for."""
 
 
 LEAST_FILES = 64
-"""File descriptors below which a server can't start, or falls over soon: half are its own, half for connections."""
+"""With fewer file descriptors a server can't start or soon fails: half are its own, half for connections."""
 
 
 class TooFewFiles(OSError):
@@ -31,17 +31,17 @@ class TooFewFiles(OSError):
 
 
 class Connection(Protocol):
-    """What the limits know of a connection."""
+    """What the limits need of a connection."""
 
     address: str
 
     def drop(self) -> None:
-        """Close it at once; the limits have forgotten it."""
+        """Close it at once, and leave the limits."""
         ...
 
 
 class ConnectionLimits:
-    """Lets connections in. Where there is no place, the longest known stranger has to go: one without a token."""
+    """Admits connections. If all places are taken, the oldest stranger, a connection without a token, is closed."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class ConnectionLimits:
         *,
         allowing: str = "TREADLE_MAX_CONNECTIONS",
     ) -> None:
-        """`proxies` are networks whose addresses speak for many others: they have no bound of their own.
+        """`proxies` are networks whose addresses stand for many clients: they have no limit for an address.
 
-        `allowing` is the setting that the log names, by which there may be more.
+        `allowing` is the setting that raises the limit, which the log names.
         """
         self._most = min(most, _descriptors())
         self._allowing = allowing if self._most == most else "the limit of open files (LimitNOFILE)"
@@ -61,12 +61,12 @@ class ConnectionLimits:
         self._proxies = [ip_network(proxy) for proxy in proxies]
         self._of_address: Counter[str] = Counter()
         self._count = 0
-        # In the order in which they came.
+        # Oldest first.
         self._strangers: dict[Connection, None] = {}
         self._strangers_of: defaultdict[str, dict[Connection, None]] = defaultdict(dict)
 
     def enter(self, connection: Connection) -> bool:
-        """Count a connection, which is a stranger's; return False when there is no place for it."""
+        """Count a new connection, as a stranger; return False if there is no place for it."""
         address = connection.address
         if self._of_address[address] >= self._most_of_address and not self._is_proxy(address):
             log.warning(_TAKEN, self._most_of_address, f" of {address}", "TREADLE_MAX_CONNECTIONS_PER_ADDRESS")
@@ -82,7 +82,7 @@ class ConnectionLimits:
         return True
 
     def trust(self, connection: Connection) -> None:
-        """Take note that a token was accepted."""
+        """Note that the connection is no stranger any more."""
         self._strangers.pop(connection, None)
         self._strangers_of[connection.address].pop(connection, None)
         if not self._strangers_of[connection.address]:
@@ -107,7 +107,7 @@ class ConnectionLimits:
 
 
 def _descriptors() -> int:
-    """Return how many connections the limit of open files leaves room for."""
+    """Return how many connections the limit of open files allows."""
     if resource is None:
         return 1_000_000
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -117,9 +117,9 @@ def _descriptors() -> int:
 
 
 def raise_limit() -> None:
-    """Let this process open as many files as the system allows it, as servers do.
+    """Raise this process's limit of open files as far as the system allows, up to `MOST_FILES`.
 
-    Raises `TooFewFiles` where that is less than a server needs.
+    Raises `TooFewFiles` if that is less than a server needs.
     """
     if resource is None:
         return
@@ -129,6 +129,6 @@ def raise_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     if hard != resource.RLIM_INFINITY and hard < LEAST_FILES:
         raise TooFewFiles(
-            f"this process may open {hard} files, and a server needs {LEAST_FILES} at least: raise LimitNOFILE of the"
+            f"this process may open {hard} files, but a server needs at least {LEAST_FILES}: raise LimitNOFILE of the"
             " unit, or `ulimit -Hn`"
         )

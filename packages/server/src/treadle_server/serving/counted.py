@@ -1,4 +1,4 @@
-"""Connections that are counted: each has a place among those that there may be, a stranger's or one with a token."""
+"""Connections that count towards the limits, as strangers or with a token."""
 
 from asyncio import Transport
 from typing import Any
@@ -8,7 +8,7 @@ from treadle_server.serving.connection_limits import ConnectionLimits
 
 
 class Counted:
-    """A connection that has a place among those that are counted, and gives it free."""
+    """A connection that takes a place within the limits, and frees it at its end."""
 
     transport: Transport
     client: tuple[str, int] | None
@@ -21,20 +21,20 @@ class Counted:
         self._is_trusted = False
 
     def _come(self) -> None:
-        """Take note of who has connected, and a place, if there is one."""
+        """Note the client's address, and take a place if there is one."""
         if self.client is not None:
             self.address = plain(self.client[0])
             self.client = self.address, self.client[1]
         self._is_in = self._limits.enter(self)
 
     def trust(self) -> None:
-        """Take note that a token was accepted."""
+        """Note that a token was accepted."""
         if not self._is_trusted:
             self._is_trusted = True
             self._limits.trust(self)
 
     def drop(self) -> None:
-        """Make place for somebody else."""
+        """Close the connection to make room for another."""
         self._leave()
         self.transport.abort()
 

@@ -1,7 +1,7 @@
-"""Ends sockets so that their clients hear why.
+"""Closes failed websockets so that their clients receive the close frame with the reason.
 
-Who closes a connection on bytes that were not read resets it, and takes the good-bye from who was to read it: a client
-whose frame was too large heard mostly that the connection had broken, and sent the frame again.
+Closing a connection with unread bytes resets it, which discards the close frame. A client whose frame was too large
+then mostly saw only a broken connection, and sent the frame again.
 """
 
 from typing import Any
@@ -10,19 +10,19 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 
 class EndsHeard(WebSocketsSansIOProtocol):
-    """A socket that has failed is read, and what is read dropped, until its client goes or its time is over."""
+    """A websocket that, after a failure, reads and drops everything until its client closes it or a timeout."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._has_failed = False
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, unless the socket has failed."""
+        """Parse the bytes, unless the socket has failed."""
         if not self._has_failed:
             super().data_received(data)
 
     def handle_parser_exception(self) -> None:
-        """Say why, and that nothing more comes; the client ends the connection then, as after any good-bye."""
+        """Send the close frame and the end of the stream; the client then closes the connection as usual."""
         if (good_bye := self.conn.close_sent) is None or self.close_sent:
             return
         self._has_failed = self.close_sent = True

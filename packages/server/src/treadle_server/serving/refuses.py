@@ -1,4 +1,4 @@
-"""Says to who sends no request why it is none: as a problem, like everything that the application refuses."""
+"""Answers what is not a valid request with a problem, as the application does for everything that it refuses."""
 
 from http import HTTPStatus
 from typing import Any, Literal
@@ -11,19 +11,19 @@ from treadle_server.serving.unread import EndsUnread
 
 
 class Refuses(EndsUnread):
-    """An HTTP connection that ends with what is wrong; there is no request whose application could say it."""
+    """An HTTP connection that answers errors itself when there is no request for the application to answer."""
 
     cycle: RequestResponseCycle
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._phase: Literal["idle", "head", "body"] = "idle"
-        """Of the request that is read."""
+        """The phase of the request that is being read."""
         self._begun: RequestResponseCycle | None = None
-        """The request that is being answered: others may have been parsed behind it."""
+        """The request that is being answered; later ones may have been parsed already."""
 
     def refuse_request(self, status: HTTPStatus, why: str) -> None:
-        """Say what is wrong with the request that is read, unless that would be taken for another one's answer."""
+        """Refuse the request that is being read; if that would look like another one's answer, abort the connection."""
         if self._phase == "body":
             is_answering = self._begun is not self.cycle or self.cycle.response_started
         else:
@@ -34,7 +34,7 @@ class Refuses(EndsUnread):
             self.refuse(status, why)
 
     def refuse(self, status: HTTPStatus, why: str, more: str = "") -> None:
-        """Say why, and close the connection; `more` are further lines of the header."""
+        """Answer with the problem, and close the connection; `more` are further header lines."""
         body = orjson.dumps({"type": "about:blank", "title": status.phrase, "status": status, "detail": why})
         head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n{more}connection: close\r\n"
         self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)

@@ -1,4 +1,4 @@
-"""Runs the application under uvicorn, and lets it say good-bye before its sockets are closed."""
+"""Runs the application under uvicorn, and lets it end its sessions before their sockets are closed."""
 
 import asyncio
 import contextlib
@@ -25,42 +25,42 @@ from treadle_server.settings import Settings
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 5
-"""How long requests in progress may still take when the server is told to stop."""
+"""How long requests in progress may still take when the server stops."""
 
 ENDING_SECONDS = 20.0
-"""How long the application's parts may take to end: what is queued is still written, if the database takes it."""
+"""How long the application may take to end: queued writes are still committed, if the database takes them."""
 
 FORCED_SECONDS = 1.0
-"""How long they may take when a second signal comes meanwhile."""
+"""How long it may take after a second signal."""
 
 _HANGUP: Any = getattr(signal, "SIGHUP", None)
 """Windows has none."""
 
 _TICK_SECONDS = 0.1
-"""How often uvicorn looks at its clock, and at whether a signal told it to stop."""
+"""How often uvicorn checks its clock, and whether a signal told it to stop."""
 
 _RENEWAL_TICKS = 100
-"""How many of these ticks lie between two looks at the files of the certificate."""
+"""After how many ticks the certificate's files are checked again."""
 
 _LOOK_SECONDS = 0.002
-"""How often a server that stops looks whether its connections are closed."""
+"""How often a stopping server checks whether its connections are closed."""
 
 
 class PortTaken(OSError):
-    """The address is in use, or not this machine's."""
+    """The address is in use, or it is not one of this machine."""
 
 
 class NotStarted(RuntimeError):
-    """The server could not start: its database does not answer, or another server has it."""
+    """The server could not start, for example because its database does not answer or another server has it."""
 
 
 def listen(host: str, port: int, *, named: tuple[str, str] = ("--host", "--port")) -> socket.socket:
-    """Return a listening socket; `named` is where its address and its port are chosen.
+    """Return a listening socket; `named` are the options that choose its address and port.
 
-    Raises `PortTaken`, with what to do, when there is another server at the address.
+    Raises `PortTaken`, with what to do, if the address can't be listened on.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends without delay only on sockets that say that they are TCP: else each answer takes 40 ms longer.
+    # asyncio sets TCP_NODELAY only on sockets whose protocol is TCP: without it each answer takes 40 ms longer.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,19 +80,19 @@ def _advice(error: OSError, address: str, port: str) -> str:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return f"Choose an address of this machine with {address} (127.0.0.1; 0.0.0.0 for all)."
     if error.errno == errno.EACCES:
-        return f"Ports below 1024 are the system's: choose another with {port}, and put a proxy before it."
+        return f"Ports below 1024 are reserved: choose another with {port}, and put a proxy in front of it."
     return f"Is another server running there? Stop it, or choose another port with {port} (0 picks a free one)."
 
 
 def url_of(listener: socket.socket, settings: Settings | None = None) -> str:
-    """Return the URL at which the socket listens: an https one when the settings name a certificate."""
+    """Return the URL of the listening socket: an https one if the settings name a certificate."""
     host, port = listener.getsockname()[:2]
     scheme = "http" if settings is None or settings.tls_cert is None else "https"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that tells sessions and waiting requests that it goes, before it closes their connections."""
+    """A uvicorn server that ends sessions and waiting requests before it closes their connections."""
 
     def __init__(self, app: Starlette, settings: Settings, **config: Any) -> None:
         self._app = app
@@ -100,9 +100,9 @@ class Server(uvicorn.Server):
         self._stopping = asyncio.Event()
         self._renewals = Renewals(settings)
         self.has_left = False
-        """Whether it has stopped without its application, which its database kept from ending."""
+        """Whether it stopped although its application had not ended, because the database did not answer."""
         self.has_failed = False
-        """Whether its application has ended by itself, as where there is no memory left."""
+        """Whether its application ended by itself, as when there is no memory left."""
         limits = ConnectionLimits(
             settings.max_connections, settings.max_connections_per_address, settings.trusted_proxies
         )
@@ -113,7 +113,7 @@ class Server(uvicorn.Server):
             "http": partial(HttpConnection, limits=limits, turns=turns),
             "ws": partial(SocketConnection, limits=limits, turns=turns, arriving=app.state.ctx.arriving),
             "ws_max_size": settings.max_body_bytes,
-            # A small frame that grows a thousandfold would be a stranger's way to keep the server busy.
+            # With compression a small frame may grow a thousandfold: a stranger could keep the server busy.
             "ws_per_message_deflate": False,
             "timeout_keep_alive": IDLE_SECONDS,
             "ws_ping_interval": settings.session_ping_seconds,
@@ -121,11 +121,11 @@ class Server(uvicorn.Server):
             "interface": "asgi3",
             "lifespan": "on",
             "log_level": "warning",
-            # Its lines go where all others go: `log.py`.
+            # Its lines go to the same log as all others (`log.py`).
             "log_config": None,
             "access_log": False,
             "server_header": False,
-            # Left alone, uvicorn believes whoever connects from this machine, and every address that he names.
+            # By default uvicorn trusts every client on this machine, and any address that it claims.
             "proxy_headers": bool(settings.trusted_proxies),
             "forwarded_allow_ips": list(settings.trusted_proxies),
             "timeout_graceful_shutdown": GRACE_SECONDS,
@@ -136,12 +136,12 @@ class Server(uvicorn.Server):
         super().__init__(uvicorn.Config(self._explained, **{**options, **config}))
 
     async def _explained(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application; what ends for a known reason, a start or a request, is not logged with a traceback."""
+        """Run the application; a start or request that ends for a known reason is not logged with a traceback."""
 
         async def tell(message: Message) -> None:
             is_known = message["type"] == "lifespan.startup.failed" and (self._app.state.failure or self.should_exit)
             if is_known or (message["type"] == "lifespan.shutdown.failed" and self.force_exit):
-                # A second signal ends everything where it stands.
+                # After a second signal everything is cut off, which is no failure.
                 message = {"type": message["type"]}
             await send(message)
 
@@ -149,7 +149,7 @@ class Server(uvicorn.Server):
 
     @property
     def outdated(self) -> str | None:
-        """Return why it can go on no more: a newer server has migrated its database."""
+        """Return why the server can't go on, if a newer server has migrated its database."""
         outdated: str | None = self._app.state.ctx.engine.store.outdated
         return outdated
 
@@ -160,9 +160,9 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop by SIGINT and SIGTERM as uvicorn does, but not raise them again: who ends as he is told ends well.
+        """Stop on SIGINT and SIGTERM as uvicorn does, but do not raise them again: a stopped server exits with 0.
 
-        A terminal that is closed stops it likewise (SIGHUP); started by nohup, it goes on.
+        A closed terminal (SIGHUP) stops the server too, unless it was started by nohup.
         """
         with super().capture_signals():
             is_main = threading.current_thread() is threading.main_thread()
@@ -177,10 +177,10 @@ class Server(uvicorn.Server):
                 self._captured_signals.clear()
 
     async def main_loop(self) -> None:
-        """Tick as uvicorn does, and end without waiting for the next tick when `stop` is called.
+        """Tick as uvicorn does, but end at once when `stop` is called.
 
-        A server whose database a newer one has migrated ends too: whoever is connected to it is to turn to another. So
-        does one whose application has ended: it answered every request with an error, and nobody started it again.
+        The server also ends when a newer one has migrated its database, so that clients connect to another server, and
+        when its application has ended: otherwise it would answer every request with an error, and not be restarted.
         """
         counter = 0
         while not await self.on_tick(counter) and self.outdated is None:
@@ -196,8 +196,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, and listen. Raises `NotStarted` with the reason.
 
-        As uvicorn's own, which gives a TLS handshake a minute: half-begun ones are counted by nobody, and a few hundred
-        took every file descriptor for so long.
+        uvicorn's own allows a minute for a TLS handshake. Unfinished handshakes count towards no limit, and a few
+        hundred of them took every file descriptor for that long.
         """
         await self.lifespan.startup()
         if self.lifespan.should_exit:
@@ -218,9 +218,9 @@ class Server(uvicorn.Server):
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Say good-bye, close everything, and end the lifespan.
+        """End sessions and waiting requests, close all connections, and end the lifespan.
 
-        As uvicorn's own, but for its fixed waits of a tenth of a second, which a test suite has at each server.
+        The same as uvicorn's own without its fixed waits of a tenth of a second, which add up in test suites.
         """
         self._app.state.ctx.waits.close()
         await self._app.state.live.close()
@@ -238,9 +238,9 @@ class Server(uvicorn.Server):
             await self._end_application()
 
     async def _end_application(self) -> None:
-        """End the lifespan, but do not wait for it for ever, and after a second signal hardly at all.
+        """End the lifespan, but do not wait for ever, and after a second signal hardly at all.
 
-        Where a database, or a store of artifacts, takes what it is asked and answers nothing, its part never ends.
+        If a database or artifact store accepts requests and never answers, the part that waits for it never ends.
         """
         ending = asyncio.ensure_future(self.lifespan.shutdown())
         loop = asyncio.get_running_loop()
@@ -255,19 +255,19 @@ class Server(uvicorn.Server):
             self.has_left = True
             ending.cancel()
             log.warning(
-                "the server ends without what waits for its database or store of artifacts, which answers nothing"
+                "the server exits without waiting for its database or artifact store any longer: it does not answer"
             )
 
     async def _all_answered(self) -> None:
-        """Return when no connection and no request is left, or when a second signal forces the end."""
+        """Wait until no connection and no request is left, or a second signal forces the end."""
         state = self.server_state
         while (state.connections or state.tasks) and not self.force_exit:  # noqa: ASYNC110 - uvicorn sets no event
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def until_started(self, serving: "asyncio.Task[None]") -> None:
-        """Return when requests are served, or when a signal stopped the start. Raises `NotStarted` when it failed.
+        """Wait until requests are served or a signal has stopped the start. Raises `NotStarted` if it failed.
 
-        Cancelled, as by a Ctrl-C that came before signals were this server's to heed, it ends the start too.
+        If this is cancelled, as by a Ctrl-C before the server handles signals, the start is stopped too.
         """
         try:
             while not (self.started or self.should_exit):
@@ -280,6 +280,6 @@ class Server(uvicorn.Server):
             raise
         finally:
             if self.should_exit and not self.started:
-                # The database may be what keeps the start waiting: it is not waited for.
+                # The start may be waiting for the database: don't wait for that.
                 serving.cancel()
                 await asyncio.wait({serving})

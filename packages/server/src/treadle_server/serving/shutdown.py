@@ -1,4 +1,4 @@
-"""Ends what is not answered when a server that stops waits no longer: with an answer, and without a traceback."""
+"""Cuts off unfinished requests when a stopping server waits no longer: with an answer, without a traceback."""
 
 import asyncio
 import logging
@@ -15,15 +15,15 @@ from treadle_server.errors import StoreUnavailable
 log = logging.getLogger(__name__)
 
 LONGEST = 1.0
-"""Seconds that what is cut off may take to end."""
+"""Seconds that requests may take to end after they are cut off."""
 
-UNDONE = "the server had to stop before this was done, and whether it was is not known: look before you try again"
+UNDONE = "the server stopped before it answered, so this may or may not have been done: check before you try again"
 
 
 class Shutdown:
-    """The application; what is cancelled after `cut_off` was called is told that the server goes away.
+    """Wraps the application; requests that `cut_off` cancels are answered that the server has stopped.
 
-    uvicorn takes its own cancellation of a request for an error of the application, and logs it with its traceback.
+    uvicorn takes its own cancellation of a request for an error of the application, and logs its traceback.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -44,14 +44,14 @@ class Shutdown:
         except asyncio.CancelledError:
             if not self._is_over or scope["type"] == "lifespan":
                 raise
-            log.warning("%s was not done when the server had to stop", scope.get("path"))
+            log.warning("%s was not finished when the server had to stop", scope.get("path"))
             if scope["type"] == "http" and not has_begun:
                 await problem_response(StoreUnavailable(UNDONE, retry_after=1), Request(scope))(scope, receive, send)
             else:
                 await _drop(scope, receive)
 
     async def cut_off(self, tasks: Iterable["asyncio.Task[None]"]) -> None:
-        """End these requests and sessions."""
+        """Cancel these requests and sessions."""
         self._is_over = True
         left = list(tasks)
         for task in left:
@@ -61,7 +61,7 @@ class Shutdown:
 
 
 async def _drop(scope: Scope, receive: Receive) -> None:
-    """Close the connection in the middle of its answer. Raises `ClientDisconnected` when it is a socket's."""
+    """Close the connection in the middle of its answer. Raises `ClientDisconnected` for a websocket."""
     drop(scope)
     if scope["type"] == "websocket":
         raise ClientDisconnected

@@ -1,4 +1,4 @@
-"""Parses what connections send in turns, so that no flood of small things keeps the server from everybody else."""
+"""Lets connections take turns in parsing, so that one with a flood of small requests does not block the others."""
 
 from asyncio import AbstractEventLoop, Handle, Transport
 from collections import deque
@@ -6,27 +6,27 @@ from time import perf_counter
 from typing import Any
 
 PIECE = 2 * 1024
-"""Bytes that are parsed at once: 300 of the smallest frames, some 2 ms of work."""
+"""Bytes that are parsed at once: 300 of the smallest frames, about 2 ms of work."""
 
 TURN_SECONDS = 0.002
-"""How long pieces are parsed before others have their turn, all connections together.
+"""How long all connections together may parse in one round of the loop.
 
-Twenty sockets full of pings had 5 ms each in every round of the loop: somebody else's submit, which takes ten rounds,
-waited for 1.5 s.
+When twenty sockets full of pings had 5 ms each in every round, another client's submit, which takes ten rounds, waited
+for 1.5 s.
 """
 
 
 class Turns:
-    """The connections of a server that have something to be parsed, in the order in which they have their turns."""
+    """The connections that have something to parse, in the order of their turns."""
 
     def __init__(self) -> None:
         self._waiting: deque[InTurns] = deque()
         self._next: Handle | None = None
         self._until: float | None = None
-        """Until when what comes is parsed at once, in this round of the loop; None before anything came in it."""
+        """Until when bytes are parsed at once in this round of the loop; None before any have come in it."""
 
     def at_once(self, loop: AbstractEventLoop) -> float | None:
-        """Return until when what came may be parsed at once; None when it is to wait for its turn."""
+        """Return until when new bytes may be parsed at once; None if they have to wait for a turn."""
         now = perf_counter()
         if self._until is None:
             self._until = now + TURN_SECONDS
@@ -37,7 +37,7 @@ class Turns:
         self._until = None
 
     def wait(self, connection: "InTurns") -> None:
-        """Give the connection a turn, behind those that wait for theirs."""
+        """Give the connection a turn, after those that are waiting already."""
         self._waiting.append(connection)
         if self._next is None:
             self._next = connection.loop.call_soon(self._take, connection.loop)
@@ -54,10 +54,10 @@ class Turns:
 
 
 class InTurns:
-    """A connection whose bytes are parsed piece by piece, as long as there is place for what they say.
+    """A connection whose bytes are parsed piece by piece, as long as there is room for the requests in them.
 
-    uvloop reads up to 8 MB at once: a million empty frames, or 250,000 requests. Parsed as they came, those of a single
-    connection without a token held the loop for 6.8 s, and kept a GB of requests that nobody had begun with.
+    uvloop reads up to 8 MB at once: a million empty frames, or 250,000 requests. Parsed at once, those of a single
+    connection without a token held the loop for 6.8 s, and kept a GB of requests that were not started.
     """
 
     transport: Transport
@@ -67,12 +67,12 @@ class InTurns:
         super().__init__(*arguments, **options)
         self._turns = turns
         self._came = bytearray()
-        """What is not parsed yet: less than one read of the loop's, for nothing is read beside it."""
+        """Bytes that are not parsed yet: at most one read of the loop, as reading pauses meanwhile."""
         self._waits = False
-        """Whether it is to have a turn."""
+        """Whether it is waiting for a turn."""
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, or as much as there is time and place for."""
+        """Parse the bytes, or as many of them as there is time and room for."""
         end = None if self._waits else self._turns.at_once(self.loop)
         if end is None:
             self._came += data
@@ -85,22 +85,22 @@ class InTurns:
             self._parse_until(end)
 
     def take_turn_soon(self) -> None:
-        """Go on where there is place again; without anything to parse, go on reading."""
+        """Take a turn, to continue parsing, or reading if nothing is left to parse."""
         if not self._waits:
             self._waits = True
             self._turns.wait(self)
 
     def take_turn(self, end: float) -> None:
-        """Parse until so late, by `perf_counter`: a piece at least."""
+        """Parse until `end`, by `perf_counter`, but at least one piece."""
         self._waits = False
         self._parse_until(end)
 
     def _has_place(self) -> bool:
-        """Return whether what is parsed next would be begun with."""
+        """Return whether there is room for the next request or message."""
         raise NotImplementedError
 
     def _parse(self, piece: bytes) -> None:
-        """Do what the piece says, or keep it."""
+        """Parse one piece."""
         raise NotImplementedError
 
     def _parse_until(self, end: float) -> None:

@@ -1,12 +1,12 @@
-"""Ends connections whose client reads nothing of what it is sent: that, and their place, would be kept for ever."""
+"""Closes connections whose clients do not read: their answers and their places would be kept for ever."""
 
 from asyncio import AbstractEventLoop, TimerHandle, Transport
 
 
 class EndsUnread:
-    """A connection whose client has to read: one that neither does nor goes away was never closed.
+    """A connection that is closed if its client neither reads nor goes away.
 
-    What it has taken is seen by what the system takes from the process, as nginx's `send_timeout` sees it.
+    The client reads if the system takes bytes from the process, which is what nginx's `send_timeout` measures too.
     """
 
     transport: Transport
@@ -15,16 +15,16 @@ class EndsUnread:
 
     @property
     def reading_seconds(self) -> float:
-        """How long the client may read nothing of what it is sent."""
+        """How long the client may read nothing."""
         raise NotImplementedError
 
     def pause_writing(self) -> None:
-        """Have who writes wait until the client has read, if it does."""
+        """Let writers wait until the client has read, and expect it to."""
         super().pause_writing()  # type: ignore[misc]
         self.expect_reading(is_expected=True)
 
     def resume_writing(self) -> None:
-        """Let more be written; of a connection that closes the rest is to be read too."""
+        """Let writers go on; if the connection is closing, its rest still has to be read."""
         super().resume_writing()  # type: ignore[misc]
         self.expect_reading(is_expected=self.transport.is_closing())
 
@@ -34,7 +34,7 @@ class EndsUnread:
         super().connection_lost(exc)  # type: ignore[misc]
 
     def expect_reading(self, *, is_expected: bool) -> None:
-        """End the connection when its client has read nothing for so long."""
+        """Start or stop to watch for a client that reads nothing for `reading_seconds`."""
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None

@@ -1,4 +1,4 @@
-"""Sockets whose messages are weighed with the bodies of requests: all together they have a bound."""
+"""Websockets whose messages count towards the same limit as the bodies of requests."""
 
 from asyncio import Queue
 from typing import Any
@@ -11,7 +11,7 @@ from treadle_server.operations.arriving import Arriving
 
 
 class Weighed:
-    """A socket that tells how much it keeps of what came, until the session asks for what is behind it."""
+    """A websocket that counts the bytes of its messages until the session has finished with them."""
 
     conn: ServerProtocol
     frames: list[bytes]
@@ -21,14 +21,14 @@ class Weighed:
         super().__init__(*arguments, **options)
         self._arriving = arriving
         self._kept = 0
-        """Bytes of it that `arriving` counts."""
+        """Bytes of this socket that `arriving` counts."""
         self._continued = 0
-        """Bytes of the message that comes, behind its first frame."""
+        """Bytes of the unfinished message, after its first frame."""
         self._whole = self._taken = 0
-        """Bytes of the messages that the session is not done with, and of the one that it has."""
+        """Bytes of the complete messages that the session has not finished, and of the one that it is working on."""
 
     def weigh(self) -> None:
-        """Tell how much is kept. Raises `TooManyRequests` when a message grows, and all of them are too large."""
+        """Report how much is kept. Raises `TooManyRequests` if a message grows while all together are too large."""
         growing = len(self.conn.reader.buffer) + self._continued + (len(self.frames[0]) if self.frames else 0)
         self._note(growing + self._whole, growing)
 
@@ -42,20 +42,20 @@ class Weighed:
         super().connection_lost(exc)  # type: ignore[misc]
 
     def handle_cont(self, event: Frame) -> None:
-        """Weigh what continues a message."""
+        """Count a frame that continues a message."""
         self._continued += len(event.data)
         super().handle_cont(event)  # type: ignore[misc]
 
     def send_receive_event_to_app(self) -> None:
-        """Weigh the whole message until the session is done with it."""
+        """Count the whole message until the session has finished with it."""
         self._whole += sum(map(len, self.frames))
         self._continued = 0
         super().send_receive_event_to_app()  # type: ignore[misc]
 
     async def next_message(self) -> ASGIReceiveEvent:
-        """Return the next message: the session is done with the one before."""
+        """Return the next message; the session has finished with the one before."""
         self._whole -= self._taken
-        # Of a connection that is lost nothing is counted any more.
+        # A lost connection counts nothing any more.
         self._note(self._kept - min(self._taken, self._kept))
         self._taken = 0
         message = await self.queue.get()

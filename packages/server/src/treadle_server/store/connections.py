@@ -77,9 +77,7 @@ def _check_own(url: URL, setting: str) -> None:
     except DatabaseError as error:
         if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_NOTADB:
             return  # whoever writes is told of what else is the matter
-        refused = ValidationFailed(
-            f"{path} is none of SQLite's files, and was not changed: choose another with {setting}"
-        )
+        refused = ValidationFailed(f"{path} is not an SQLite file, and was not changed: choose another with {setting}")
     finally:
         engine.dispose()
     if isinstance(refused, ValidationFailed):

@@ -76,47 +76,46 @@ COLLISIONS_TOLD = Translated(_collision)
 """Raises `LostUpdate` for a transaction that PostgreSQL broke off in favour of another: it can be done anew."""
 
 
-_FULL = "the database's disk is full: make room on it"
+_FULL = "the database's disk is full: free space on it"
 
-_DAMAGED = "the database is damaged: stop the server, look at its disk, and restore the backup"
+_DAMAGED = "the database is damaged: stop the server, check its disk, and restore the backup"
 
-TAKES_NO_WRITES = "the database takes no writes: it is a standby, or default_transaction_read_only is set"
+TAKES_NO_WRITES = "the database accepts no writes: it is a standby, or default_transaction_read_only is set"
 
-_STRANGER = "the database refuses the user: look at user and password in its URL, and at pg_hba.conf"
+_STRANGER = "the database rejects the user: check the user and password in its URL, and pg_hba.conf"
 
-_PARAMETERS = "the database does not take what it is asked for: look at the parameters of its URL"
+_PARAMETERS = "the database rejects a parameter: check those in its URL"
 
 _ADVICE = {
-    sqlite3.SQLITE_ERROR: "the database does not know what it is asked for: `treadle doctor` says whether a table is"
-    " missing",
+    sqlite3.SQLITE_ERROR: "the database rejects the statement: `treadle doctor` says whether a table is missing",
     sqlite3.SQLITE_FULL: _FULL,
-    sqlite3.SQLITE_BUSY: "another process keeps the database locked: end it, or wait for it",
-    sqlite3.SQLITE_LOCKED: "another process keeps the database locked: end it, or wait for it",
-    sqlite3.SQLITE_IOERR: "the database's disk can't be read or written: look at it, and whether it is full",
-    sqlite3.SQLITE_CANTOPEN: "the database's file can't be opened: look at its path, and at the permissions there",
-    sqlite3.SQLITE_NOTADB: "the database's file is none of SQLite's: look at its path",
+    sqlite3.SQLITE_BUSY: "another process holds a lock on the database: end it, or wait for it",
+    sqlite3.SQLITE_LOCKED: "another process holds a lock on the database: end it, or wait for it",
+    sqlite3.SQLITE_IOERR: "the database's disk can't be read or written: check it, and whether it is full",
+    sqlite3.SQLITE_CANTOPEN: "the database's file can't be opened: check its path, and the permissions there",
+    sqlite3.SQLITE_NOTADB: "the database's file is not an SQLite file: check its path",
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
-    sqlite3.SQLITE_READONLY: "the database may not be written: look at the permissions of its file and directory",
+    sqlite3.SQLITE_READONLY: "the database is not writable: check the permissions of its file and directory",
     "25006": TAKES_NO_WRITES,
     "28000": _STRANGER,
     "28P01": _STRANGER,
-    "3D000": "the database is not there: make it with CREATE DATABASE, or look at its name in the URL",
-    "3F000": "the database has no schema to make tables in: look at its search_path, and at the role's",
-    "42501": "the role may not do in the database what is needed: make it the owner of the database or its schema",
+    "3D000": "the database does not exist: create it with CREATE DATABASE, or check its name in the URL",
+    "3F000": "the database has no schema to create tables in: check its search_path, and the role's",
+    "42501": "the role lacks permissions that are needed: make it the owner of the database or its schema",
     "22023": _PARAMETERS,
     "42704": _PARAMETERS,
-    "42P01": "a table is not there: look at the database's search_path, and whether somebody restores it",
+    "42P01": "a table is missing: check the database's search_path, and whether it is being restored",
     "53100": _FULL,
-    "53300": "the database takes no more connections: raise max_connections, or the role's limit, or put pgbouncer"
-    " before it",
-    "55000": "the database takes no connections: look whether somebody restores or drops it (ALLOW_CONNECTIONS)",
+    "53300": "the database accepts no more connections: raise max_connections or the role's limit, or put pgbouncer"
+    " in front of it",
+    "55000": "the database accepts no connections: check whether it is being restored or dropped (ALLOW_CONNECTIONS)",
     "55P02": _PARAMETERS,
-    "55P03": "another session keeps locked in the database what is needed: pg_locks and pg_stat_activity say which; end"
-    " it, or wait for it",
-    "57014": "the database broke off what it was asked: look at the statement_timeout of the role and the database, and"
-    " whether somebody cancels it",
+    "55P03": "another session holds a lock that is needed: pg_locks and pg_stat_activity say which one; end it, or wait"
+    " for it",
+    "57014": "the database cancelled the statement: check the statement_timeout of the role and the database, and"
+    " whether somebody cancels statements",
     "XX001": _DAMAGED,
-    "XX002": "an index of the database is damaged: REINDEX DATABASE makes it anew; look at its disk",
+    "XX002": "an index of the database is damaged: rebuild it with REINDEX DATABASE, and check its disk",
 }
 """What to do, by SQLite's primary code or PostgreSQL's state."""
 
@@ -127,7 +126,7 @@ def in_brief(error: BaseException) -> str:
     PostgreSQL's details and hints are lines of their own behind it: a log has one for each event.
     """
     if isinstance(error, PoolTimeout):
-        return "each connection to it was in use for as long as one is waited for"
+        return "timed out waiting for a free connection"
     cause = getattr(error, "orig", None) or error
     return str(cause).partition("\n")[0] or type(cause).__name__
 

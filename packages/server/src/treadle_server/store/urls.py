@@ -30,23 +30,21 @@ def parse_url(text: str) -> URL:
     backend = url.get_backend_name()
     drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
     if backend not in drivers:
-        raise SettingUnusable(f"{url.drivername!r} is not a database that Treadle knows: use sqlite or postgresql")
+        raise SettingUnusable(f"unsupported database {url.drivername!r}: use sqlite or postgresql")
     if backend == "sqlite" and not _is_file(url):
         # Each connection would have a database of its own in memory.
         raise SettingUnusable(
-            f"{_masked(text)!r} names no file, in which SQLite's database has to stand: write sqlite:///path, or sqlite:////path"
-            " where it begins at the root of the file system"
+            f"{_masked(text)!r} names no file, and an SQLite database has to be one: write sqlite:///path, or"
+            " sqlite:////path for an absolute path"
         )
     if backend == "sqlite" and "?" in text:
         # SQLAlchemy leaves out what is no parameter: of a path the rest, and another file was the database.
-        raise SettingUnusable(
-            f"{_masked(text)!r}: nothing counts behind a ?, and where one stands in the path it is written %3F"
-        )
+        raise SettingUnusable(f"{_masked(text)!r}: SQLite URLs take no parameters; a ? in the path is written %3F")
     if backend == "sqlite" and (kind := _other_than_a_file(url.database or "")):
         # Its permissions would be taken from everybody else, as the database's are: who named /tmp closed that.
         raise SettingUnusable(
-            f"{url.database} is {kind}, and SQLite's database has to stand in a file: name one that is there, or is not"
-            " there yet; nothing was changed"
+            f"{url.database} is {kind}, and an SQLite database has to be a file: name a file, which need not exist yet;"
+            " nothing was changed"
         )
     if drivers[backend] == "postgresql+asyncpg" and find_spec("asyncpg") is None:
         raise SettingUnusable(
@@ -70,7 +68,7 @@ def _check_hosts(url: URL, text: str) -> None:
 
 def _unreadable(text: str) -> SettingUnusable:
     return SettingUnusable(
-        f"the database's URL {_masked(text)!r} can't be read: write sqlite:///path or postgresql://user@host/database;"
+        f"invalid database URL {_masked(text)!r}: write sqlite:///path or postgresql://user@host/database;"
         " in a password @ is %40, / is %2F and % is %25"
     )
 

@@ -73,7 +73,7 @@ def may_reach(address: Address, allowed: Sequence[Network]) -> bool:
 async def resolve(names: Names, host: str, allowed: Sequence[Network]) -> list[str]:
     """Return the addresses of the host that may be reached. Raises `AddressRefused`.
 
-    Who connects must connect to one of these, and not ask for the name again: a second answer may be another.
+    The caller must connect to one of these and not resolve the name again: a second answer may differ.
     """
     try:
         addresses = await names.addresses(host)
@@ -82,7 +82,7 @@ async def resolve(names: Names, host: str, allowed: Sequence[Network]) -> list[s
     good = [text for text in addresses if may_reach(ip_address(text), allowed)]
     if not good:
         raise AddressRefused(
-            f"{host} has no public address; a superuser of the server can admit others in"
+            f"{host} has no public address; a superuser of the server can allow others in"
             " TREADLE_WEBHOOK_ALLOWED_NETWORKS",
             addresses,
         )
@@ -90,12 +90,13 @@ async def resolve(names: Names, host: str, allowed: Sequence[Network]) -> list[s
 
 
 def check_literal(host: str, allowed: Sequence[Network]) -> None:
-    """Raise `AddressRefused` for a host that is written as an address which may not be reached."""
+    """Raise `AddressRefused` if the host is written as an address that may not be reached."""
     try:
         address = ip_address(host)
     except ValueError:
         return
     if not may_reach(address, allowed):
         raise AddressRefused(
-            f"{host} is no public address; a superuser of the server can admit it in TREADLE_WEBHOOK_ALLOWED_NETWORKS"
+            f"{host} is not a public address; a superuser of the server can allow it in"
+            " TREADLE_WEBHOOK_ALLOWED_NETWORKS"
         )

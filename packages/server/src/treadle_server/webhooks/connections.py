@@ -1,7 +1,7 @@
-"""Connections to receivers, on which only so much is read, in small pieces between which others have their turn.
+"""Connections to receivers that read a bounded amount, in small pieces, and yield to the loop in between.
 
-Any number of interim answers (1xx) may come before the one that counts, and what reads them goes through all that came
-at once without a pause: 64 KB of them held the loop for 0.1 s, and of eight receivers for a second.
+Any number of interim answers (1xx) may precede the final one, and httpcore parses all that have arrived without a
+pause: 64 KB of them blocked the loop for 0.1 s, and those of eight receivers for a second.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class _Stream(httpcore.AsyncNetworkStream):
         """Read a piece. Raises `httpcore.RemoteProtocolError` when too much has come."""
         if self._left <= 0:
             raise httpcore.RemoteProtocolError(f"more than {MOST} bytes came before the end of the answer")
-        # What stands in a buffer already is given at once, and one that has always more would never let others go on.
+        # Buffered data is returned at once, so a receiver that always has more would never let others run.
         await asyncio.sleep(0)
         piece = await self._stream.read(min(max_bytes, PIECE), timeout)
         self._left -= len(piece)

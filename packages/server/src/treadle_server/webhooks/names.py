@@ -1,7 +1,7 @@
 """Looks up the names of receivers, in threads of its own.
 
-A name whose servers are silent keeps a thread for half a minute, whoever has given up waiting for it. The loop has four
-threads for that, which others need, connections to PostgreSQL too, and it waits for them when the server stops.
+A name whose servers are silent keeps a thread busy for half a minute, even after the caller has given up. The loop's
+own four threads are needed by others, connections to PostgreSQL among them, and the loop waits for them on shutdown.
 """
 
 import asyncio

@@ -59,7 +59,7 @@ class Post:
             self._client = None
 
     async def send(self, url: str, body: bytes, headers: dict[str, str]) -> Answer:
-        """POST the body, and return what came of it; nothing is raised but for the caller's own cancellation."""
+        """POST the body and return the outcome. Raises nothing but the caller's own cancellation."""
         try:
             client = await self._open()
             async with asyncio.timeout(self._timeout) as limit:
@@ -67,7 +67,7 @@ class Post:
         except TimeoutError:
             return Answer(None, f"no answer within {in_seconds(self._timeout)}")
         except AddressRefused as error:
-            log.info("a webhook was not sent: %s (found: %s)", error, ", ".join(error.found)[:400] or "none")
+            log.info("webhook not sent: %s (found: %s)", error, ", ".join(error.found)[:400] or "none")
             return Answer(None, str(error))
         except (httpx.InvalidURL, OSError, ValueError) as error:
             return Answer(None, reason_of(error))
@@ -76,7 +76,7 @@ class Post:
         self, client: httpx.AsyncClient, url: httpx.URL, body: bytes, headers: dict[str, str], limit: asyncio.Timeout
     ) -> Answer:
         addresses = await resolve(self._names, url.host, self._allowed)
-        # A host with several addresses is often reached by one of them only, and the others may just be silent.
+        # Often only one of a host's addresses can be reached, and the others just don't answer.
         patience = httpx.Timeout(self._timeout, connect=self._timeout / len(addresses))
         try:
             for address in addresses[:-1]:
@@ -84,7 +84,7 @@ class Post:
                     return await _send_to(client, address, url, body, headers, patience, limit)
             return await _send_to(client, addresses[-1], url, body, headers, patience, limit)
         except Exception as error:  # noqa: BLE001 - what is thrown past httpx by what it is built of is no defect either
-            log.info("a webhook was not sent to %s at %s: %r", url.host, ", ".join(addresses)[:400], error)
+            log.info("webhook not sent to %s at %s: %r", url.host, ", ".join(addresses)[:400], error)
             return Answer(None, _without(addresses, url.host, reason_of(error)))
 
 
@@ -141,13 +141,13 @@ def _judge(response: httpx.Response, body: bytes) -> Answer:
     if 300 <= status < 400:
         return Answer(status, f"answered {status}: redirects are not followed; set the webhook to the final URL")
     told = " ".join(body.decode("utf-8", "replace").replace("\x00", "").split())[:MOST_TOLD]
-    # 410: the receiver says that it wants no more, by Standard Webhooks.
+    # 410: by Standard Webhooks, the receiver wants no more deliveries.
     error = f"answered {status}: {told}" if told else f"answered {status}"
     return Answer(status, error, _retry_after(response), is_final=status == 410)
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    """Return for how many seconds the receiver wants to be left alone: they stand there, or the date of their end."""
+    """Return the receiver's Retry-After in seconds, given as seconds or as a date."""
     text = response.headers.get("retry-after", "")
     if text.isascii() and text.isdecimal():
         return float(text) if len(text) <= 9 else LONGEST_DELAY

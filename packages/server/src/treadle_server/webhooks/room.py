@@ -1,7 +1,7 @@
-"""How many tries go on at once, so that receivers that are slow or dead keep no other waiting.
+"""Bounds concurrent attempts, so that slow or dead receivers do not delay the others.
 
-A try of theirs lasts until its timeout, and a few of them would take all room for as long. So webhooks whose receivers
-do not answer soon have room of their own, which they share.
+An attempt at such a receiver lasts until its timeout, and a few of them would take all the room for that long. So
+webhooks whose receivers do not answer soon share a room of their own.
 """
 
 from collections import Counter

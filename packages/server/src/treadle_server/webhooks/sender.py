@@ -1,8 +1,8 @@
-"""Sends what the outbox holds: at least once each, by one server at a time.
+"""Sends the deliveries in the outbox, each at least once and by one server at a time.
 
-A turn notes what came of the tries that have ended, and claims what is due, in one transaction; the tries go on beside
-it. A claim lasts a little longer than a try can take. A server that dies meanwhile leaves its claims to end, and the
-same delivery, with the same `webhook-id`, is tried again.
+In one transaction, a turn records the outcomes of ended attempts and claims due deliveries; attempts run concurrently.
+A claim lasts a little longer than an attempt can take. If the server dies meanwhile, its claims end, and the same
+delivery is attempted again, with the same `webhook-id`.
 """
 
 import asyncio
@@ -143,7 +143,7 @@ class Sender(EngineService):
     def _launch(self, one: Claimed) -> None:
         assert self._group is not None
         if one.id in self._flying:
-            # The machine slept for longer than its own claim: the first try is to end, and the next claim comes.
+            # The machine slept for longer than the claim: let the first attempt end; the delivery is claimed again.
             return
         flight = self._flying[one.id] = Flight(one, self._engine.clock.monotonic())
         trying = self._group.create_task(self._try(flight), name=f"webhook {one.id}")
@@ -163,9 +163,9 @@ class Sender(EngineService):
             }
             answer = await post.send(one.url, body, headers)
         except Exception as error:
-            # A defect, or a secret that was written by hand, must end neither the tries of others nor the server, which
-            # all of them are part of; it counts as a try that failed.
-            log.exception("delivery %s could not be tried", one.id)
+            # A bug, or a secret that was edited by hand, must end neither other attempts nor the server, whose task
+            # group they share; it counts as a failed attempt.
+            log.exception("delivery %s could not be attempted", one.id)
             answer = Answer(None, reason_of(error))
         is_slow = self._engine.clock.monotonic() - flight.since >= SOON
         (self._slow.add if is_slow else self._slow.discard)(one.webhook_id)
@@ -174,7 +174,7 @@ class Sender(EngineService):
         self.wake()
 
     async def _leave(self) -> None:
-        """Note what has ended, and let another server try at once what had not."""
+        """Record the ended attempts, and release the others so that another server can attempt them at once."""
         if not (self._ended or self._flying):
             return
         try:
@@ -182,4 +182,4 @@ class Sender(EngineService):
                 await self._write_answers(tx, self._ended)
                 await webhooks.give_back(tx, [one.claimed for one in self._flying.values()], self._engine.clock.now())
         except StoreUnavailable as error:
-            log.warning("%d deliveries are tried again when their claims end: %s", len(self._flying), error.detail)
+            log.warning("%d deliveries will be retried when their claims end: %s", len(self._flying), error.detail)

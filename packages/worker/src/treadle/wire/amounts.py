@@ -1,4 +1,4 @@
-"""How people are told amounts, by the command line, the dashboard and the server alike."""
+"""Formats amounts for people, in the same way on the command line, in the dashboard and in the server."""
 
 from math import floor
 
@@ -6,7 +6,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def amount(number: float) -> str:
-    """Return a number in up to twelve digits: `1500000`, `0.1`. Python's `:g` says `1.5e+06`."""
+    """Return a number in up to twelve digits: `1500000`, `0.1`. Python's `:g` gives `1.5e+06`."""
     return f"{number:.12g}"
 
 
@@ -21,7 +21,7 @@ def counted(count: int, word: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Return how much of a whole is done, `99%`: only what is over is `100%`."""
+    """Return a share of a whole, `99%`, rounded down: only a finished whole is `100%`."""
     return f"{floor(round(min(1.0, max(0.0, share)) * 100, 9))}%"
 
 

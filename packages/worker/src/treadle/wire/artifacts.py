@@ -1,4 +1,4 @@
-"""Artifacts: named files that runs upload, and what is said of them."""
+"""Artifacts: named files that runs upload."""
 
 import re
 from typing import Annotated
@@ -9,13 +9,13 @@ from treadle.wire.fields import GivenInstant, Instant, Model, Request
 from treadle.wire.reasons import SHA256
 
 LONGEST_NAME = 255
-"""Characters of an artifact's name."""
+"""Characters of an artifact's name, at most."""
 
 ARTIFACTS_AT_ONCE = 100
-"""Artifacts of a task that whoever watches it is told: those of its last runs."""
+"""How many artifacts of a task an observer is shown: those of its last runs."""
 
 _MEDIA_TYPE = re.compile(r"[a-zA-Z0-9!#$&^_.+-]+/[a-zA-Z0-9!#$&^_.+-]+(?: *;[ -~]*)?")
-"""It becomes a header: one line, in ASCII."""
+"""The value becomes a header, so it is one line of ASCII."""
 
 
 def check_artifact_name(name: str) -> str:
@@ -27,9 +27,9 @@ def check_artifact_name(name: str) -> str:
     if not 0 < len(name) <= LONGEST_NAME:
         raise ValueError(f"has {len(name)} characters; an artifact's name has 1 to {LONGEST_NAME}")
     if not name.isprintable():
-        raise ValueError("holds a control character or another that can't be printed; leave it out")
+        raise ValueError("contains a control or other unprintable character; remove it")
     if "\\" in name:
-        raise ValueError("holds a backslash; write / between the segments")
+        raise ValueError("contains a backslash; separate segments with /")
     for segment in name.split("/"):
         if segment in {"", ".", ".."}:
             raise ValueError(f"has the segment {segment!r}; a name is a relative path without empty segments, . and ..")
@@ -39,12 +39,12 @@ def check_artifact_name(name: str) -> str:
 def check_media_type(text: str) -> str:
     """Return a media type such as `text/csv; charset=utf-8`. Raises `ValueError` for anything else."""
     if not _MEDIA_TYPE.fullmatch(text):
-        raise ValueError("is no media type; write one such as text/plain or application/octet-stream")
+        raise ValueError("is not a media type; write one such as text/plain or application/octet-stream")
     return text
 
 
 ArtifactName = Annotated[str, AfterValidator(check_artifact_name)]
-"""An artifact's name, as `check_artifact_name` has it."""
+"""An artifact's name, as checked by `check_artifact_name`."""
 MediaType = Annotated[str, StringConstraints(min_length=3, max_length=255), AfterValidator(check_media_type)]
 """A media type, as in `text/plain; charset=utf-8`."""
 Sha256 = Annotated[str, StringConstraints(pattern=SHA256)]
@@ -57,11 +57,11 @@ class ArtifactCreate(Request):
     name: ArtifactName
     content_type: MediaType = "application/octet-stream"
     content_length: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
-    """Bytes; what is uploaded must have exactly so many."""
+    """Bytes; the upload must have exactly so many."""
     sha256: Sha256 | None = None
-    """What the uploaded bytes must hash to; left out, the server only computes it."""
+    """The digest that the uploaded bytes must have; left out, the server only computes it."""
     expires_at: GivenInstant | None = None
-    """When the artifact is deleted; left out, after the server's default, or with its task."""
+    """When the artifact is deleted; left out, after the server's default time, or with its task."""
 
 
 class ArtifactItem(Model):
@@ -75,11 +75,11 @@ class ArtifactItem(Model):
     sha256: str | None = None
     created_at: Instant
     expires_at: Instant | None = None
-    """When it is deleted; null: with its task."""
+    """When the artifact is deleted; null: with its task."""
 
 
 class ArtifactUpload(Model):
-    """An upload that was announced, and where its bytes are to be put."""
+    """An announced upload, and where to put its bytes."""
 
     name: str
     run_id: int
@@ -88,7 +88,7 @@ class ArtifactUpload(Model):
     sha256: str | None = None
     expires_at: Instant | None = None
     stored: ArtifactItem | None = None
-    """The artifact, when it is there already and there is nothing to put."""
+    """The artifact, if it is already stored and there is nothing to upload."""
     put_url: str | None = None
     """Where to PUT the bytes, without a token; null when they are stored."""
     headers: dict[str, str] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Bulk actions: one verb or edit for many tasks, those that are meant at one moment, and what became of each."""
+"""Bulk actions: one verb or edit for many tasks, the tasks that match at one moment, and the outcome for each."""
 
 from typing import Annotated, Literal, Self
 
@@ -13,7 +13,7 @@ from treadle.wire.transitions import Action
 
 
 class Freeze(Request):
-    """Asks which tasks a filter means at this moment."""
+    """Asks which tasks match a filter at this moment."""
 
     filter: TaskFilter = Field(default_factory=TaskFilter)
     order: Order = "position"
@@ -21,7 +21,7 @@ class Freeze(Request):
 
 
 class FrozenTask(Model):
-    """A task as it was when it was asked for."""
+    """A task as it was at the moment of the request."""
 
     id: str
     version: int
@@ -30,7 +30,7 @@ class FrozenTask(Model):
 
 
 class Frozen(Model):
-    """The tasks that a filter meant at one moment, for a bulk action on exactly these."""
+    """The tasks that matched a filter at one moment, for a bulk action on exactly these."""
 
     items: list[FrozenTask]
     is_capped: bool
@@ -39,7 +39,7 @@ class Frozen(Model):
 
 
 class BulkAction(Request):
-    """One verb for many tasks: those named, or those that a filter means at this moment."""
+    """One verb for many tasks: those named, or those that match a filter at this moment."""
 
     action: Action
     ids: list[Uuid] | None = Field(default=None, max_length=MOST_OF_REQUEST)
@@ -54,12 +54,12 @@ class BulkAction(Request):
         if (self.ids is None) == (self.filter is None):
             raise ValueError("give either ids or filter")
         if self.ids is not None and (others := (self.if_versions or {}).keys() - set(self.ids)):
-            raise ValueError(f"if_versions: {min(others)} is none of the ids")
+            raise ValueError(f"if_versions: {min(others)} is not among the ids")
         return self
 
 
 class BulkEdit(Request):
-    """Edits of many tasks, each with its own changes: an undo gives each back what it had."""
+    """Edits of many tasks, each with its own changes, as an undo needs."""
 
     edits: list[TaskEdit] = Field(min_length=1, max_length=MOST_OF_REQUEST)
 
@@ -75,23 +75,23 @@ class BulkProblem(Model):
 
     id: str
     outcome: Literal["refused", "changed", "missing", "untried"] = "refused"
-    """Refused by the rules; changed since the version named; there is none; or the server gave up before it."""
+    """`refused` by the rules, `changed` since the version given, `missing`, or `untried` as the server gave up."""
     type: str
     detail: str
     version: int | None = None
-    """The version that it has, read after the answer was known; null when it is missing or can't be read."""
+    """The task's version, read after the outcome was known; null if the task is missing or can't be read."""
     status: Status | None = None
-    """Where it is, likewise."""
+    """The task's status, likewise."""
 
 
 class BulkResult(Model):
-    """What became of each task: those that were done stand in `versions`, all others in `problems`."""
+    """The outcome for each task: changed ones are in `versions`, all others in `problems`."""
 
     action: Action | Literal["edit"]
     matched: int
     changed: int
     versions: dict[str, int] = Field(default_factory=dict)
-    """The new version of each changed task, for an undo that acts only on what nobody touched since."""
+    """The new version of each changed task, for an undo that acts only on tasks that nobody has touched since."""
     problems: list[BulkProblem] = Field(default_factory=list)
     problems_are_capped: bool = False
-    """Whether there are more problems than are listed: only for a filter, of which 1,000 are."""
+    """Whether there are more problems than are listed; only for a filter, for which 1,000 are listed."""

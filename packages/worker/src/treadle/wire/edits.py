@@ -1,4 +1,4 @@
-"""Edits of tasks that do not run yet, and the change of a status, which is the same request over HTTP."""
+"""Edits of tasks that are not running, and changes of status, which are the same request over HTTP."""
 
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from treadle.wire.status import Status
 
 
 class Timed(TaskTimes):
-    """A task that is due at one time."""
+    """A task with one due time: `delay` or `scheduled_at`."""
 
     @model_validator(mode="after")
     def _one_time(self) -> Self:
@@ -21,33 +21,32 @@ class Timed(TaskTimes):
 
 
 _BOUND = frozenset({"depends_on", "arguments_from", "flow_id", "flow_name", "ref"})
-"""What a submit says of other tasks; they were told, and may have ended since."""
+"""The fields that tie a task to other tasks: those were told, and may have ended since."""
 
 
 class TaskChanges(Timed):
-    """What an edit may change of a task that does not run yet: all that a submit says of it but its id and its flow.
+    """What an edit may change of a task that is not running: all that a submit gives but its id, dependencies and flow.
 
-    What it waits for stands, too. What is left out stays. Null takes away what a task need not have (`CLEARED`); the
-    rest may not be null.
+    Fields left out stay. Null clears what a task need not have (`CLEARED`); other fields may not be null.
     """
 
     payload: GivenObject | None = None
     checkpoint: GivenJson = None
-    """What the next run gets; null drops it."""
+    """The checkpoint that the next run gets; null drops it."""
     if_version: Version | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _unbound(cls, given: Any) -> Any:
         if isinstance(given, dict) and (bound := sorted(_BOUND & given.keys())):
-            raise ValueError(f"{', '.join(bound)}: said once, by the submit; cancel the task, and submit another one")
+            raise ValueError(f"{', '.join(bound)}: fixed by the submit; cancel the task, and submit another one")
         return given
 
     @model_validator(mode="after")
     def _not_null(self) -> Self:
         of_edit = self.model_fields_set & EDITABLE - CLEARED
         if nulls := sorted(name for name in of_edit if getattr(self, name) is None):
-            raise ValueError(f"{', '.join(nulls)}: may not be null; leave it out to keep what it is")
+            raise ValueError(f"{', '.join(nulls)}: may not be null; leave it out to keep its value")
         return self
 
 
@@ -74,9 +73,9 @@ class TaskPatch(TaskChanges):
     def _status_or_edit(self) -> Self:
         given = self.model_fields_set - {"if_version"}
         if not given:
-            raise ValueError(f"give a status, or what is to be changed: {_CHANGES}")
+            raise ValueError(f"give a status or something to change: {_CHANGES}")
         if "status" in given and given & EDITABLE:
-            raise ValueError("a change of status and an edit are two requests")
+            raise ValueError("send a change of status and an edit as two requests")
         if "status" not in given and (others := given - EDITABLE - {"checkpoint"}):
             raise ValueError(f"{', '.join(sorted(others))}: only with a status")
         if "status" in given and self.status is None:
@@ -92,5 +91,5 @@ class TaskEdit(TaskChanges):
     @model_validator(mode="after")
     def _something(self) -> Self:
         if not self.model_fields_set - {"id", "if_version"}:
-            raise ValueError(f"give what is to be changed: {_CHANGES}")
+            raise ValueError(f"give something to change: {_CHANGES}")
         return self

@@ -1,4 +1,4 @@
-"""When a pending task will start, as far as its place in the queue, the queue's recent pace and its runs tell."""
+"""Estimates when a pending task starts, from its queue position, the queue's recent pace and its runs."""
 
 from datetime import UTC, datetime
 
@@ -7,18 +7,18 @@ from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
 
 LIMIT = "limit:"
-"""How limits begin among what keeps a task waiting."""
+"""The prefix of limits in `TaskItem.blocked_by`."""
 
 
 def seconds_to_start(task: TaskItem, job: JobItem, now: datetime | None = None) -> float | None:
-    """Return in how many seconds the task is likely to start: its position by the starts per second of its queue.
+    """Estimate in how many seconds the task starts: its position divided by the queue's starts per second.
 
     It is never sooner than the queue's slots can do, by the mean of its runs: the pace may be that of workers that are
     dead. One that waits for its limit starts as the limit's rate allows; `now` is the server's time, this machine's
     when it is left out.
-    None when nobody can tell: it is not pending, has no position yet or waits for a target or for room in a limit; the
-    queue is paused or has no live worker; or nothing of the queue (in a fair job: of the room) has started in the last
-    five minutes.
+    None if this can't be estimated: the task is not pending, has no position yet or waits for a target or for room in a
+    limit; the queue is paused or has no live worker; or nothing of the queue (in a fair job: of the room) has started
+    in the last five minutes.
     """
     if task.status is not Status.PENDING or task.queue_position is None:
         return None
@@ -37,9 +37,9 @@ def seconds_to_start(task: TaskItem, job: JobItem, now: datetime | None = None) 
 
 
 def seconds_to_limit(task: TaskItem, now: datetime) -> float | None:
-    """Return in how many seconds the rate of its limit lets a task start that nothing else keeps.
+    """Return in how many seconds the rate of its limit lets a task start, if nothing else keeps it waiting.
 
-    None when that is not known, or a target keeps it too.
+    None if that is not known, or if a target keeps it waiting too.
     """
     if task.limit_opens_at is None or not all(one.startswith(LIMIT) for one in task.blocked_by or ()):
         return None

@@ -21,14 +21,14 @@ from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, NUL, BadValue, faul
 
 
 def _no_nul(text: str) -> str:
-    """Refuse NUL; of lone surrogates pydantic makes no text with constraints."""
+    """Refuse NUL; pydantic itself refuses lone surrogates in a string with constraints."""
     if "\x00" in text:
         raise ValueError(NUL)
     return text
 
 
 def _kept(value: Any) -> Any:
-    """Refuse what JSON can't carry or a database can't keep."""
+    """Refuse a value that JSON can't carry or a database can't store."""
     if (found := fault(value)) is not None:
         raise BadValue(found)
     return value
@@ -38,9 +38,9 @@ _REASONS = frozenset(Reason)
 
 
 def _known(reason: Reason) -> Reason:
-    """Refuse a word that no reason is: read of an answer it may be a newer server's."""
+    """Refuse an unknown reason. In an answer it may come from a newer server; from a worker it is an error."""
     if reason not in _REASONS:
-        raise ValueError(f"a reason is one of {', '.join(sorted(_REASONS))}")
+        raise ValueError(f"unknown reason; use one of {', '.join(sorted(_REASONS))}")
     return reason
 
 
@@ -54,18 +54,18 @@ Text = Annotated[str, StringConstraints(max_length=LONGEST_TEXT, min_length=1), 
 """A short text of 1 to 255 characters without NUL."""
 
 Origin = Annotated[str, StringConstraints(max_length=MOST_ORIGIN, min_length=1), AfterValidator(_no_nul)]
-"""Where a job's function stands: `module:qualname`."""
+"""Where a job's function is defined: `module:qualname`."""
 
 LONGEST_OUTPUT = 1_000_000
-"""Characters of what code said: a message, a traceback, a line that it logged."""
+"""Characters of the output of code: a message, a traceback, a log line."""
 
 LongText = Annotated[str, StringConstraints(max_length=LONGEST_OUTPUT), AfterValidator(_no_nul)]
 """A message or a traceback, up to a million characters."""
 
-# Numbers and flags are strict: `true` is no 1, "5" no 5 and "yes" no true, for a guess would hide the sender's mistake.
+# Numbers and flags are strict: `true` is not 1, "5" not 5 and "yes" not true; a guess would hide the sender's mistake.
 
 Flag = Annotated[bool, Field(strict=True)]
-"""True or false, and nothing that stands for it."""
+"""True or false, and nothing that could be converted to it."""
 
 TEN_YEARS = 315_360_000
 """Seconds of the longest duration that a request may name."""
@@ -74,10 +74,10 @@ Seconds = Annotated[float, Field(strict=True, ge=0, le=TEN_YEARS, allow_inf_nan=
 """A duration in seconds, up to ten years."""
 
 PositiveSeconds = Annotated[float, Field(strict=True, gt=0, le=TEN_YEARS, allow_inf_nan=False)]
-"""The same, and more than 0."""
+"""A duration in seconds, more than 0 and up to ten years."""
 
 Priority = Annotated[int, Field(strict=True, ge=-1_000_000, le=1_000_000)]
-"""Higher goes first; 0 unless said otherwise."""
+"""Higher priorities go first; the default is 0."""
 
 MOST_WEIGHT = 1_000_000
 """The largest weight that a task, a worker or a limit can have."""
@@ -86,13 +86,13 @@ Weight = Annotated[int, Field(strict=True, ge=1, le=MOST_WEIGHT)]
 """How much of a worker's concurrency a task takes."""
 
 MOST_OF_REQUEST = 10_000
-"""Items of one request, such as tasks, ids or reports."""
+"""Items of one request, such as tasks, ids or reports, at most."""
 
 MOST_TRIES = 1_000_000
 """Retries or requeues that a task may be allowed."""
 
 MOST_MULTIPLIER, MOST_RANDOMIZATION = 100, 10
-"""By how much a retry's delay may be longer than the one before, and at random."""
+"""The largest factor from one retry's delay to the next, and the largest random share."""
 
 Budget = Annotated[int, Field(strict=True, ge=0, le=MOST_TRIES)]
 """How many retries or requeues are allowed."""
@@ -103,7 +103,7 @@ Amount = Annotated[float, Field(strict=True, ge=0, le=MOST_USAGE, allow_inf_nan=
 """Usage and its limit, in whatever unit the task counts."""
 
 Integer = Annotated[int, Field(strict=True, ge=LEAST_INTEGER, le=MOST_INTEGER)]
-"""A whole number of the protocol's own: signed, 64 bits."""
+"""An integer of the protocol itself: signed, 64 bits."""
 
 RunNumber = Annotated[int, Field(strict=True, ge=0, le=MOST_INTEGER)]
 """A run's number as a client names it."""
@@ -121,21 +121,21 @@ Json = JsonValue
 """Any JSON value."""
 
 LOOKED_THROUGH = AfterValidator(_kept)
-"""Marks a field whose value its model looks through."""
+"""Marks a field whose value the model checks in full."""
 
 GivenObject = Annotated[JsonObject, LOOKED_THROUGH]
-"""A JSON object as a client gives it: one that can be kept (`treadle.wire.values`)."""
+"""A JSON object as a client gives it: one that can be stored (`treadle.wire.values`)."""
 
 
 def few(most: int) -> BeforeValidator:
-    """Refuse an object of more members before each is looked at: of all that are wrong pydantic keeps an error.
+    """Refuse an object with over `most` members before each is validated: pydantic keeps an error for each bad one.
 
-    What it returns raises `ValueError`, which pydantic tells.
+    The validator raises `ValueError`, which pydantic reports.
     """
 
     def check(value: object) -> object:
         if isinstance(value, dict) and len(value) > most:
-            raise ValueError(f"{len(value)} names, and it takes {most} at most")
+            raise ValueError(f"has {len(value)} names; at most {most} are allowed")
         return value
 
     return BeforeValidator(check)
@@ -144,18 +144,18 @@ def few(most: int) -> BeforeValidator:
 _TAGS = 64
 
 Tags = Annotated[dict[Text, Any], Field(max_length=_TAGS), few(_TAGS), AfterValidator(_kept), AfterValidator(check)]
-"""JSON values by name, to find a task by: at most 64 names, and bounded as `treadle.wire.tags` says."""
+"""JSON values by name, by which tasks are found: at most 64 names, and bounded as `treadle.wire.tags` says."""
 
 GivenJson = Annotated[Any, LOOKED_THROUGH]
-"""A value as a client gives it: JSON that can be kept (`treadle.wire.values`), which sees to both in one look."""
+"""A value as a client gives it: JSON that can be stored (`treadle.wire.values` checks both at once)."""
 
 Instant = AwareDatetime
 
 
 def _no_bare_number(value: object) -> object:
-    """Refuse a number, quoted or not: pydantic would take it for seconds or milliseconds, as its size suggests."""
+    """Refuse a number, quoted or not: pydantic would read it as seconds or milliseconds, depending on its size."""
     if isinstance(value, int | float) or (isinstance(value, str) and "-" not in value[1:]):
-        raise ValueError("write the time as in 2026-01-31T12:00:00Z")
+        raise ValueError("write the time as 2026-01-31T12:00:00Z")
     return value
 
 
@@ -166,11 +166,11 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 """The first instant that a server keeps."""
 
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""Before which those are that it keeps: every database holds them, and a day more or less than each."""
+"""The instants that a server keeps lie before this one: every database can store them, and a day more or less."""
 
 
 class Model(BaseModel):
-    """What every answer of the server is made of: unknown fields are ignored, so that newer servers can add some."""
+    """The base of every answer's model. Unknown fields are ignored, so that newer servers can add some."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="ignore", populate_by_name=True, frozen=True, defer_build=True
@@ -178,7 +178,7 @@ class Model(BaseModel):
 
 
 class Request(BaseModel):
-    """What a client sends: an unknown field is an error, so that a misspelt option is never silently dropped."""
+    """The base of every request's model. An unknown field is an error: no misspelt option is dropped silently."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", populate_by_name=True, defer_build=True)
 

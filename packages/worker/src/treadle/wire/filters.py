@@ -64,7 +64,7 @@ def has_error(wanted: str, error: str | None, reason: str | None) -> bool:
 
 
 class TaskFilter(Request):
-    """Which tasks a list, a window or a bulk action means; parts that are given must all hold."""
+    """Which tasks a list, a window or a bulk action selects; all the given fields must hold."""
 
     room: Room | None = None
     status: Annotated[list[Status], BeforeValidator(_several)] | None = None
@@ -72,16 +72,16 @@ class TaskFilter(Request):
     target: Text | None = None
     worker: WorkerWord | None = None
     tag: Annotated[list[TagWord], *_SEVERAL, PlainSerializer(_as_one)] | None = None
-    """All of which it has."""
+    """Tags that the task must have, all of them."""
     id: IdBeginning | None = None
     """The beginning of the id, or all of it."""
     flow: IdBeginning | None = None
-    """The id of the flow that it belongs to, or its beginning."""
+    """The id of the task's flow, or its beginning."""
     text: Text | None = None
     """Part of the id, the job's name, the payload or the error."""
     created_from: Bound | None = None
     created_until: Bound | None = None
-    """Before this; what is `…_from` an instant is of that instant too."""
+    """`…_until` is exclusive, `…_from` inclusive."""
     started_from: Bound | None = None
     started_until: Bound | None = None
     """When its last run was started."""
@@ -89,16 +89,16 @@ class TaskFilter(Request):
     ended_until: Bound | None = None
     least_tries: Count | None = None
     most_tries: Count | None = None
-    """How often it was claimed."""
+    """How often the task was claimed."""
     least_seconds: Duration | None = None
     most_seconds: Duration | None = None
-    """From its last start to its end, of what has both."""
+    """Seconds from the last start to the end, for tasks that have both."""
     error: Text | None = None
-    """The class of its error, `ValueError`, or the reason, `timeout`."""
+    """The class of the error, such as `ValueError`, or the reason, such as `timeout`."""
     failure: Annotated[str, StringConstraints(pattern=FAILURE_ID, to_lower=True)] | None = None
-    """The group of failures (`FailureGroup.id`) that its last run is of."""
+    """The group of failures (`FailureGroup.id`) that the last run belongs to."""
     not_room: Annotated[list[Room], *_SEVERAL] | None = None
-    """None of which it is of; so with all that begin with `not_`."""
+    """Rooms that the task must not be in; all fields named `not_…` exclude in this way."""
     not_job: Annotated[list[Text], *_SEVERAL] | None = None
     not_target: Annotated[list[Text], *_SEVERAL] | None = None
     not_worker: Annotated[list[WorkerWord], *_SEVERAL] | None = None
@@ -107,12 +107,12 @@ class TaskFilter(Request):
 
     @property
     def named_workers(self) -> list[str]:
-        """Return the workers that it names, by id or by name."""
+        """The workers that the filter names, by id or by name."""
         return [*([] if self.worker is None else [self.worker]), *(self.not_worker or ())]
 
 
 SEVERAL = frozenset(name for name in TaskFilter.model_fields if name == "tag" or name.startswith("not_"))
-"""Parts that may stand in a query more than once, all of which hold."""
+"""Fields that may occur in a query more than once; all the values must hold."""
 
 Order = Literal["position", "newest", "oldest", "updated"]
 """How lists of tasks are ordered; docs/protocol.md says by what."""

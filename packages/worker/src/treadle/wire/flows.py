@@ -1,4 +1,4 @@
-"""Tasks that wait for tasks: what a submit says of it, what a claim carries of it, and flows as they are shown."""
+"""Dependencies between tasks in submits and claims, and flows as they are shown."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from treadle.wire.status import Reason, Status
 from treadle.wire.transitions import Action
 
 MOST_DEPENDENCIES = 100_000
-"""Tasks that one task waits for at most, under all names together; and all tasks of one request."""
+"""How many dependencies a task may have, under all names together; also all tasks of one request together."""
 
 
 _NAMES = 1000
@@ -35,7 +35,7 @@ Named = Annotated[
 
 def _few(names: dict[str, str | list[str]]) -> dict[str, str | list[str]]:
     if (total := sum(1 if isinstance(said, str) else len(said) for said in names.values())) > MOST_DEPENDENCIES:
-        raise ValueError(f"names {total} tasks, and one task waits for {MOST_DEPENDENCIES} at most")
+        raise ValueError(f"names {total} tasks; a task can wait for at most {MOST_DEPENDENCIES}")
     return names
 
 
@@ -47,12 +47,12 @@ ArgumentsFrom = Annotated[dict[Text, Text], Field(min_length=1, max_length=_NAME
 
 
 class Dependency(Model):
-    """A task that another one waited for, as a claim carries it."""
+    """A dependency of a task, as a claim carries it."""
 
     id: str
     status: Status
     result: Json = None
-    """What it returned; null where it did not complete, and where the claim leaves results out."""
+    """What the task returned; null if it did not complete, or if the claim leaves results out."""
     error: str | None = None
 
 
@@ -67,13 +67,13 @@ class FlowItem(Model):
     total: int = 0
     """How many tasks it has."""
     counts: dict[str, int] = Field(default_factory=dict)
-    """How many of them are in which status; those without tasks are left out."""
+    """How many of them are in each status; statuses without tasks are left out."""
     progress: Share = 0.0
     """The share of its tasks that have ended."""
 
 
 class FlowTask(Model):
-    """A task of a flow, as far as a picture of the flow needs it."""
+    """A task of a flow, with the fields that a drawing of the flow needs."""
 
     id: str
     job_name: str
@@ -82,20 +82,20 @@ class FlowTask(Model):
     error: str | None = None
     waits_for: int | None = None
     on_dependency_failure: OnDependencyFailure | None = None
-    """Null when it depends on none."""
+    """Null if the task has no dependencies."""
     created_at: Instant
     started_at: Instant | None = None
     completed_at: Instant | None = None
     ran_seconds: float | None = None
-    """How long those of its runs took that are over, all together; null from a server that does not tell."""
+    """The total duration of its ended runs; null from servers that do not report it."""
 
 
 class FlowEdge(Model):
-    """That one task waits for another one."""
+    """A dependency: one task waits for another."""
 
     task_id: str
     needs_id: str
-    """A task that need not be of the same flow."""
+    """The id of the task waited for, which may belong to another flow."""
     names: list[str]
     """The names under which its result comes."""
 
@@ -104,7 +104,7 @@ class FlowView(FlowItem):
     """A flow with its tasks and what they wait for."""
 
     tasks: list[FlowTask] = Field(default_factory=list)
-    """In the order of their arrival."""
+    """In the order in which they were submitted."""
     edges: list[FlowEdge] = Field(default_factory=list)
     is_capped: bool = False
     """Whether it has more tasks or edges than are listed: `GET /v1/tasks?flow=ID` lists all of the tasks."""
@@ -116,7 +116,7 @@ FLOW_VERBS: dict[str, Action] = {
     "resume": "resume",
     "rerun-failed": "rerun",
 }
-"""What people do to a flow, and the verb that it is for each of its tasks."""
+"""The verbs of a flow, and the verb that each applies to the flow's tasks."""
 
 MOST_SHOWN_TASKS = 2000
 """Tasks of a flow that are shown with it."""

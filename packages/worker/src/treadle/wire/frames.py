@@ -1,7 +1,7 @@
 """Frames of the session socket: docs/protocol.md in types.
 
-A frame is one JSON object in one text message: `{"items": [...]}`. Items that ask carry a number `n`; the answer
-carries it back as `re`. What the server sends by itself carries `push`.
+A frame is one JSON object in one text message: `{"items": [...]}`. A request carries a number `n`, which its
+answer repeats as `re`. Messages that the server sends unasked carry `push`.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -22,25 +22,25 @@ Topic = Literal["counts", "jobs", "workers", "targets", "schedules", "limits", "
 """What an observer may watch."""
 
 EventType = Literal["task.available", "task.updated", "job.updated", "worker.updated", "schedule.updated"]
-"""What `every` tells of."""
+"""The events that `every` sends."""
 
 Push = Literal[
     "claim", "cancel", "pause", "gone", "drain", "result", "snapshot", "delta", "events", "reload",
 ]  # fmt: skip
-"""What a server sends by itself."""
+"""The messages that a server sends unasked."""
 
 MOST_SHOWN = 10_000
-"""Jobs, workers, targets or schedules that an observer is shown at most; `total` tells how many there are."""
+"""Jobs, workers, targets or schedules that an observer is shown, at most; `total` gives how many there are."""
 
 MOST_RECENT = 500
-"""Transitions that a server keeps in brief."""
+"""Recent transitions that a server keeps in brief."""
 
 LOGGED_TASKS = 10
-"""Of how many tasks the topic `logs` has the lines: those of the window's filter that run, then what changed last."""
+"""How many tasks the topic `logs` covers: those of the window's filter that run, then those that changed last."""
 
 
 class Since(Request):
-    """Where a stream was left."""
+    """The position at which a client left a stream."""
 
     stream: str
     seq: Integer
@@ -53,51 +53,51 @@ class Hello(Request):
     n: Integer = 0
     protocol: Integer = PROTOCOL
     token: str | None = None
-    """For those who cannot set the Authorization header."""
+    """For clients that cannot set the Authorization header."""
     client: Text | None = None
 
 
 class Window(Request):
     """A part of the task list that an observer looks at.
 
-    It may hang on a task, one of `first`, `after` and `before`: on the place that the task has in the order when it is
-    looked up, which stays when the task moves on. One that does not exist means the list's head.
+    It may be anchored to a task by one of `first`, `after` and `before`. The anchor is the task's place in the order at
+    the time of the lookup, and stays there when the task moves. A task that does not exist means the head of the list.
     """
 
     filter: TaskFilter = Field(default_factory=TaskFilter)
     order: Order = "newest"
     first: Uuid | None = None
-    """The id of the window's first task; when it does not match, the window begins where it would stand."""
+    """The id of the window's first task; if it does not match the filter, the window begins where it would be."""
     after: Uuid | None = None
     """The id of the task before the window's first one."""
     before: Uuid | None = None
-    """The id of the task behind the window's last one: the window has the `limit` tasks before it."""
+    """The id of the task after the window's last one: the window has the `limit` tasks before it."""
     offset: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 0
-    """How many tasks are passed over, from the anchor or the list's head on; each of them is read. Without an anchor
-    those behind the window are read instead, where they are fewer and how many match is known."""
+    """How many tasks to skip, from the anchor or the head of the list; each is read. Without an anchor, the tasks
+    behind the window are read instead if they are fewer and the number of matches is known."""
     limit: Annotated[int, Field(strict=True, ge=1, le=MOST_OF_PAGE)] = 100
 
     @model_validator(mode="after")
     def _one_anchor(self) -> Self:
         if sum(name is not None for name in (self.first, self.after, self.before)) > 1:
-            raise ValueError("give one of first, after and before")
+            raise ValueError("give only one of first, after and before")
         if self.before is not None and self.offset:
-            raise ValueError("offset: not with before; name another task")
+            raise ValueError("offset: not allowed with before; name another task")
         return self
 
 
 class WindowPage(Model):
-    """A window as it was when it was asked for, once."""
+    """A window as it was at the moment of the request."""
 
     items: list[TaskItem]
     total: int
     """How many tasks match in all."""
     total_is_capped: bool = False
     ahead: int = 0
-    """How many of them stand before the window's first."""
+    """How many of them come before the window's first."""
     ahead_is_capped: bool = False
     is_partial: bool = False
-    """Whether tasks may be missing, since only so many were looked through for those that match."""
+    """Whether tasks may be missing because the search for matches stopped early."""
 
 
 class Watch(Request):
@@ -129,7 +129,7 @@ class Every(Request):
     job: Text | None = None
     task_id: Uuid | None = None
     since: Since | None = None
-    """Where the stream was left: what was missed is sent first."""
+    """Where the stream was left: missed events are sent first."""
     recent: Annotated[int, Field(strict=True, ge=0, le=MOST_RECENT)] = 0
     """With `brief`: how many of the last transitions before now are sent first."""
     brief: Flag = False
@@ -139,7 +139,7 @@ class Every(Request):
     @model_validator(mode="after")
     def _one_beginning(self) -> Self:
         if self.recent and not self.brief:
-            raise ValueError("recent: only with brief, in which the last transitions are kept")
+            raise ValueError("recent: only allowed with brief, which keeps the last transitions")
         if self.recent and self.since is not None:
             raise ValueError("give since or recent, not both")
         return self
@@ -150,7 +150,7 @@ Item = dict[str, Any]
 
 
 class Frame(Request):
-    """What one text message holds."""
+    """The content of one text message."""
 
     items: list[Item]
 

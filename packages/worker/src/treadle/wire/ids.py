@@ -21,10 +21,10 @@ Uuid = Annotated[str, StringConstraints(pattern=UUID, to_lower=True)]
 """A UUID in its canonical text form; read in either case, kept in lower case."""
 
 IdBeginning = Annotated[str, StringConstraints(pattern=ID_BEGINNING, to_lower=True)]
-"""How a UUID begins, or all of it, with or without its dashes."""
+"""The beginning of a UUID, or all of it, with or without dashes."""
 
 GivenId: TypeAlias = str | uuid.UUID
-"""An id as a program has it: its text, or what its database and its web framework give."""
+"""An id as a program has it: a string, or the UUID that its database or web framework gives."""
 
 
 def is_uuid(text: str) -> bool:
@@ -33,7 +33,7 @@ def is_uuid(text: str) -> bool:
 
 
 def begins(whole: str, given: str) -> bool:
-    """Return whether an id begins with what is given, with or without its dashes."""
+    """Return whether an id begins with the given text, with or without dashes."""
     return _digits(whole).startswith(_digits(given))
 
 

@@ -21,18 +21,18 @@ class JobRegister(TaskOptions):
     worker_id: Uuid | None = None
     retain: Flag = False
     replace: Flag = False
-    """Whether another schema replaces the registered one; tasks that are there keep theirs."""
+    """Whether a different schema replaces the registered one; existing tasks keep theirs."""
     widen: Flag = False
-    """Whether it does so when it only widens that one: whatever was valid is valid still."""
+    """Whether the schema replaces the registered one if it only widens it: everything that was valid still is."""
     fair: Fair | None = None
     origin: Origin | None = None
-    """Which function it is, `module:qualname`, if the sender can say: others of its name are warned."""
+    """The job's function, `module:qualname`, if the sender knows it; others of the same name get a warning."""
     limits: list[LimitOfJob] | None = Field(default=None, max_length=MOST_NAMED)
     """The limits of its room that its tasks count against; a key that begins with `/` points into the payload.
 
-    One that is missing is made by who may, when it says what it allows; one that is there stays as it is."""
+    A missing one is created if it says what it allows and the sender may do so; an existing one stays as it is."""
     encrypted: Flag = False
-    """Whether its tasks are encrypted by those who submit and run them (`treadle.wire.sealed`)."""
+    """Whether submitters and workers encrypt its tasks (`treadle.wire.sealed`)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -58,13 +58,13 @@ class QueueHistory(Model):
 
 
 class Percentiles(Model):
-    """How long something took, in seconds: half, 90, 95 and 99 % of it took no longer. Null when there is nothing.
+    """Percentiles of durations in seconds: half, 90, 95 and 99 % took no longer. Null if there are no durations.
 
     Each is within 4.9 % of the duration that has this rank, or within a millisecond; and the mean likewise.
     """
 
     n: int = 0
-    """Of how many durations."""
+    """The number of durations."""
     p50: float | None = None
     p90: float | None = None
     p95: float | None = None
@@ -73,24 +73,24 @@ class Percentiles(Model):
 
 
 class QueueStats(Model):
-    """What the server that was asked has measured of a queue since it started."""
+    """What the answering server has measured of a queue since it started."""
 
     since: Instant
-    """When it began to count; nothing is known of before."""
+    """When it started counting."""
     wait: Percentiles
     """From submitted, or due, to started: first runs of the last 10 to 15 minutes."""
     run: Percentiles
     """From started to ended: runs that completed or failed in the last 10 to 15 minutes."""
     completed_run: Percentiles = Field(default_factory=Percentiles)
-    """Likewise of those that completed: how long a run usually takes."""
+    """The same for runs that completed: how long a run usually takes."""
     failed_last_hour: int = 0
     """Tasks that ended `failed`."""
     retried_last_hour: int = 0
-    """Runs that failed or were lost, and whose task went back for another."""
+    """Runs that failed or were lost, and whose task was put back for another run."""
     starts_per_second: float | None = None
     """The recent pace of the queue; null when nothing has started in the last five minutes."""
     starts_by_room: dict[str, float | None] | None = None
-    """Of a fair job the pace in each room that had starts, for positions count within the room; else null."""
+    """For a fair job: the pace of each room that had starts, since positions count within the room; otherwise null."""
 
 
 class JobItem(Model):
@@ -105,27 +105,27 @@ class JobItem(Model):
     schema_version: int = 1
     workers: list[str] = Field(default_factory=list)
     worker_id: str | None = None
-    """In the answer to a registration: the worker that was made or linked."""
+    """In the answer to a registration: the worker that was created or linked."""
     defaults: JsonObject = Field(default_factory=dict)
     retain: bool = False
     fair: Fair | None = None
     origin: str | None = None
-    """Which function registered it first, or replaced, widened or revived it last; null when none said so."""
+    """The function that registered it first, or replaced, widened or revived it last; null if none was given."""
     encrypted: bool = False
     """Whether the payloads of new tasks are sealed by their submitters."""
     paused: bool = False
     counts: dict[str, int] = Field(default_factory=dict)
     retrying: int = 0
-    """How many failed and wait for another try, until it is due or in line, among the last 2,000 runs that failed."""
+    """How many tasks failed and wait for a retry, until it is due or queued, among the last 2,000 runs that failed."""
     oldest_pending_at: Instant | None = None
     oldest_pending_of_pools: dict[str, Instant] = Field(default_factory=dict)
-    """The same of those that wait for a pool, by its name: of the 100 pools that have waited longest."""
+    """The same for tasks that wait for a pool, by the pool's name: the 100 pools that have waited longest."""
     slots: int = 0
     """The capacity of its live workers."""
     history: QueueHistory | None = None
     """The last five minutes in steps of ten seconds, the present one last."""
     past: list[QueueHistory] | None = None
-    """The last hour in minutes and the last day in half-hours; none in which nothing ended. Null when unknown."""
+    """The last hour in minutes and the last day in half-hours; none in which nothing ended. Null if unknown."""
     stats: QueueStats | None = None
     created_at: Instant
     version: int = 1

@@ -1,4 +1,4 @@
-"""Limits: how much of some tasks runs at once or begins in a time, over all workers and servers."""
+"""Limits: how many tasks run at once or start within a time, across all workers and servers."""
 
 import re
 from typing import Annotated, Literal, Self
@@ -16,7 +16,7 @@ Cap = Annotated[int, Field(strict=True, ge=1, le=MOST_WEIGHT)]
 
 
 def check_limit_name(text: str) -> str:
-    """Return the name of a limit. Raises `ValueError` unless it can stand in a path, where `.` and `..` lead away."""
+    """Return the name of a limit. Raises `ValueError` if it can't be part of a URL's path, as `.` and `..` can't."""
     if not 0 < len(text) <= 255 or not text.isprintable() or "/" in text or text in {".", ".."}:
         raise ValueError(
             "a limit's name has 1 to 255 characters, no '/' and no control characters, and is not '.' or '..'"
@@ -29,13 +29,13 @@ LimitTitle = Annotated[Text, AfterValidator(check_limit_name)]
 
 
 OnFull = Literal["wait", "reject", "newest", "replace"]
-"""What becomes of a task that is put in when a limit is full: it waits (`wait`), is refused with `limit-full`
-(`reject`), or waits alone, for all others that wait are cancelled, reason `superseded` (`newest`), and the oldest
-running ones too, until it fits (`replace`)."""
+"""What happens to a task submitted while a limit is full. `wait`: it waits. `reject`: it is refused with `limit-full`.
+`newest`: it waits, and all others that wait are cancelled, with the reason `superseded`. `replace`: as `newest`, and
+the oldest running ones are cancelled too, until it fits."""
 
 
 RateSeconds = Annotated[float, Field(strict=True, ge=0.001, le=TEN_YEARS, allow_inf_nan=False)]
-"""In how many seconds a rate's count fills; with less than a thousandth what fills in a day is no number any more."""
+"""Seconds in which a rate's count refills; below a thousandth, a day's tokens exceed what a number holds."""
 
 
 class LimitName(Request):
@@ -43,25 +43,25 @@ class LimitName(Request):
 
     name: LimitTitle
     key: Text | None = None
-    """Each key has the limit for itself. Of a job, one that begins with `/` points into the payload."""
+    """Each key has a limit of its own. In a job's limits, one that begins with `/` points into the payload."""
     weight: Cap | None = None
-    """How much of the concurrency it takes; 1 when it is left out."""
+    """How much of the concurrency the task takes; 1 if left out."""
 
 
 class Rate(Request):
-    """How many claims in a time: tokens that fill evenly, up to `burst` of them."""
+    """How many claims are allowed in a time: tokens that refill evenly, up to `burst` of them."""
 
     count: Cap
     seconds: RateSeconds
     burst: Cap | None = None
-    """The most tokens; as many as `count` when it is left out."""
+    """The maximum number of tokens; `count` if left out."""
 
 
 class Caps(Request):
     """What a limit allows."""
 
     concurrency: Cap | None = None
-    """The most weight of claimed and running tasks, and of cancelled ones until their code has stopped."""
+    """The maximum weight of claimed and running tasks, and of cancelled ones until their code has stopped."""
     rate: Rate | None = None
     on_full: OnFull = "wait"
 
@@ -70,11 +70,11 @@ _BARE_TILDE = re.compile("~(?![01])")
 
 
 class LimitOfJob(LimitName, Caps):
-    """A limit that a job's tasks count against; one that says what it allows is made if it is missing."""
+    """A limit that a job's tasks count against. If it gives concurrency or a rate, the limit is created if missing."""
 
     @property
     def caps(self) -> Caps | None:
-        """Return what it is to allow when it is missing; None: it is there already."""
+        """What the limit allows if it has to be created; None if it must exist already."""
         if self.concurrency is None and self.rate is None:
             return None
         return Caps(concurrency=self.concurrency, rate=self.rate, on_full=self.on_full)
@@ -89,17 +89,17 @@ class LimitOfJob(LimitName, Caps):
     @model_validator(mode="after")
     def _of_caps(self) -> Self:
         if self.caps is None and "on_full" in self.model_fields_set:
-            raise ValueError("on_full is for a limit that is made: give concurrency or rate with it")
+            raise ValueError("on_full: only for a limit that is to be created; give concurrency or rate with it")
         return self
 
 
 class LimitPut(Caps):
-    """Makes or changes a limit: `PUT /v1/rooms/{room}/limits/{name}`."""
+    """Creates or changes a limit: `PUT /v1/rooms/{room}/limits/{name}`."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:
         if self.concurrency is None and self.rate is None:
-            raise ValueError("give concurrency, rate or both: a limit limits something")
+            raise ValueError("give concurrency, rate or both")
         return self
 
 
@@ -112,22 +112,22 @@ class ShownRate(Model):
 
 
 class LimitKey(Model):
-    """What is used of a limit for one of its keys, and waits for it."""
+    """The use of a limit for one of its keys, and the tasks that wait for it."""
 
     key: str | None = None
-    """None: all that has no key."""
+    """None: the tasks without a key."""
     used: int = 0
     waiting: int = 0
     waiting_is_capped: bool = False
-    """True when more wait: counting stopped there."""
+    """True if more wait: counting stopped there."""
     tokens: float | None = None
-    """With a rate: how many claims there was room for at `tokens_at`; since then they fill."""
+    """With a rate: how many claims were allowed at `tokens_at`; they have refilled since."""
     tokens_at: Instant | None = None
-    """None: nothing was claimed yet."""
+    """None: nothing has been claimed yet."""
 
 
 class LimitItem(Model):
-    """A limit, with its use and who waits."""
+    """A limit, with its use and the tasks that wait for it."""
 
     id: str
     room_id: str
@@ -136,16 +136,16 @@ class LimitItem(Model):
     rate: ShownRate | None = None
     on_full: str = "wait"
     used: int = 0
-    """The weight that counts now, over all keys."""
+    """The weight in use now, over all keys."""
     waiting: int = 0
     """Pending tasks that count against it."""
     waiting_is_capped: bool = False
-    """True when more wait: counting stopped there. `keys` may be more then, too."""
+    """True if more wait: counting stopped there. `keys` may then be too low as well."""
     keys: int = 0
     """Keys that are in use or waited for."""
     busiest: list[LimitKey] = Field(default_factory=list)
-    """At most five of them: those for which most tasks wait, then the fullest. Those of a shared room's limit are told
-    only to who reads all rooms."""
+    """At most five keys: those with the most waiting tasks, then the fullest. Those of a shared room's limit are shown
+    only to users who may read all rooms."""
     created_at: Instant
     version: int = 1
 

@@ -1,6 +1,6 @@
-"""How servers and workers write a line of their log: to read, or as JSON, with what it is of (task, run, worker …).
+"""Formats the log lines of servers and workers, as text or as JSON, with their context (task, run, worker …).
 
-Modules write by `logging`, as the libraries do. What is bound goes with each line of the same context.
+Modules log through `logging`, as libraries do. Bound names go with each line of the same context.
 """
 
 import json
@@ -21,16 +21,16 @@ _bound: ContextVar[Mapping[str, Any]] = ContextVar("bound", default=MappingProxy
 
 
 def bind(**names: Any) -> None:
-    """Have every line that is written from now on in this context say what it is of, a task and its run for instance.
+    """Add names, such as a task and its run, to every line logged from now on in this context.
 
-    A function among them is asked when a line is written.
+    A function among the values is called when a line is written.
     """
     _bound.set({**_bound.get(), **names})
 
 
 @contextmanager
 def bound(**names: Any) -> Iterator[None]:
-    """Do as `bind`, during the block."""
+    """Bind names, as `bind` does, during the block."""
     token = _bound.set({**_bound.get(), **names})
     try:
         yield
@@ -39,18 +39,18 @@ def bound(**names: Any) -> Iterator[None]:
 
 
 def bound_now() -> dict[str, Any]:
-    """Return what is bound in this context."""
+    """Return the names bound in this context, with their values."""
     return {name: value() if callable(value) else value for name, value in _bound.get().items()}
 
 
 def note(record: logging.LogRecord) -> Literal[True]:
-    """Note on a record what is bound where it is written; a filter of handlers."""
+    """Store the bound names on a record where it is logged; a filter for handlers."""
     record.bound = bound_now()
     return True
 
 
 class Console(CleanFormatter):
-    """Lines to read; what is bound stands behind the message."""
+    """Formats lines as text, with the bound names after the message."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """Return the first line."""
@@ -60,13 +60,13 @@ class Console(CleanFormatter):
 
 
 def formatter(style: Style) -> logging.Formatter:
-    """Return what writes lines in a style. Raises `ModuleNotFoundError` for JSON where structlog is not installed."""
+    """Return the formatter for a style. Raises `ModuleNotFoundError` for JSON if structlog is not installed."""
     return Console(FORMAT) if style == "console" else json_formatter()
 
 
 def json_formatter() -> logging.Formatter:
-    """Return what writes each line as an object, `event` its message, with what is bound and the traceback in it."""
-    # Its import takes 0.2 s, which who writes lines to read has no use for.
+    """Return a formatter that writes JSON objects: the message as `event`, the bound names and the traceback."""
+    # The import takes 0.2 s, which text logs should not cost.
     import structlog
 
     return structlog.stdlib.ProcessorFormatter(
@@ -83,7 +83,7 @@ def _add_facts(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMa
     record: logging.LogRecord = event["_record"]
     at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
     facts = {"timestamp": at, "level": record.levelname.lower(), "logger": record.name}
-    # A traceback that came as text: that of a child process.
+    # A traceback that came as text, from a child process.
     trace = {"exception": record.exc_text} if record.exc_text and "exc_info" not in event else {}
     return {**facts, **event, **_bound_to(record), **trace}
 

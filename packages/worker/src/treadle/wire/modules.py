@@ -1,4 +1,4 @@
-"""Modules of the user's that commands are given by name: they may lie in the current directory."""
+"""Imports users' modules that are named on the command line; they may be in the current directory."""
 
 import importlib
 import os
@@ -8,30 +8,30 @@ from types import ModuleType
 
 
 class NotImported(Exception):
-    """A module that can't be had by its name; the message says why, and what to write instead."""
+    """A module can't be imported by its name; the message says why, and what to write instead."""
 
 
 class ExitedAtImport(NotImported):
-    """A module that ended its process when it was imported."""
+    """A module called `sys.exit` when it was imported."""
 
 
 def imported(name: str) -> ModuleType:
     """Import a module, by its name as in `import` or by its file as a shell completes it.
 
-    Raises `NotImported` for what is no module's name, where there is none of that name, and `ExitedAtImport`; whatever
-    else it raises itself is its author's to see, with the whole traceback: what it imports and does not find, too.
+    Raises `NotImported` if the name is invalid or there is no such module, and `ExitedAtImport`. Errors of the module
+    itself, a missing import included, are passed on with the whole traceback, for its author.
     """
-    # One that was removed has no module: those that are installed are found.
+    # The current directory was removed: installed modules are still found.
     with suppress(FileNotFoundError):
         here = os.getcwd()  # noqa: PTH109 - what goes into sys.path is text
         if here not in sys.path:
             sys.path.insert(0, here)
     module = name
     if name.endswith(".py"):
-        # A package is its folder, and would be imported a second time as a module in it.
+        # A package is named by its folder; `__init__` would import it a second time.
         module = name.removeprefix("./").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     if not all(part.isidentifier() for part in module.split(".")):
-        raise NotImported(f"{name!r} is no module's name: write it as in `import`, for example examples.hello")
+        raise NotImported(f"{name!r} is not a module name: write it as in `import`, for example examples.hello")
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -39,8 +39,8 @@ def imported(name: str) -> ModuleType:
             raise NotImported(f"there is no module {module!r} here or among the installed ones") from None
         raise
     except SystemExit as error:
-        # As the end of a script does without `if __name__ == "__main__"`; the process would go without a word.
+        # A script without `if __name__ == "__main__"` does this; the process would end without a word.
         raise ExitedAtImport(
-            f"{module} called sys.exit when it was imported (SystemExit: {error.code}): put what it does as a script"
+            f"{module} called sys.exit when it was imported (SystemExit: {error.code}): move its script code"
             " under `if __name__ == '__main__':`"
         ) from None

@@ -1,4 +1,4 @@
-"""Rooms, categories and job names: how they are written and what is refused."""
+"""Rooms, categories and job names: how they are written, and which are refused."""
 
 import re
 from typing import Annotated, NamedTuple
@@ -16,7 +16,7 @@ INTERNAL = "@internal"
 SHARED_ROOMS = frozenset({GLOBAL, INTERNAL})
 
 MOST_ORIGIN = 1000
-"""Characters of an origin, the function that a job is."""
+"""Characters of an origin, the function of a job."""
 
 _ROOM = re.compile(r"[^@:/\s\x00-\x1f\x7f][^@:/\x00-\x1f\x7f]{0,254}")
 _NAME = re.compile(r"[^/\x00-\x1f\x7f]{1,255}")
@@ -52,13 +52,13 @@ def parse_room(room: str) -> str:
 
 
 Room = Annotated[str, AfterValidator(parse_room)]
-"""A room in a model; what is none fails with `InvalidRoom`, which the server tells apart from other faults."""
+"""A room in a model; an invalid one fails with `InvalidRoom`, which the server distinguishes from other errors."""
 
 
 def parse_job_name(full_name: str) -> JobName:
     """Split `{room}:{category}:{name}` at its first two colons.
 
-    Raises `InvalidJobName` when a part is missing or empty, or the room is none.
+    Raises `InvalidJobName` if a part is missing or empty, or the room is invalid.
     """
     room, _, rest = full_name.partition(":")
     category, _, name = rest.partition(":")
@@ -74,7 +74,7 @@ def parse_job_name(full_name: str) -> JobName:
 
 
 def path_part(given: str | UUID) -> str:
-    """Return a name or id as it stands in a path; `.` and `..` as no client takes them for a way through folders."""
+    """Return a name or id quoted for a URL's path, `.` and `..` too, which clients would resolve."""
     text = str(given)
     return "%2E" * len(text) if text in {".", ".."} else quote(text, safe="@:")
 

@@ -1,10 +1,10 @@
-"""What a submit may say of a task beside its payload: each option once, for whoever takes, keeps or shows it.
+"""The options of a task besides its payload, each defined once for all who accept, store or show it.
 
 The models say where an option may be given: those of `TaskOptions` with a job, a schedule, a submit and an edit;
-`TaskTraits` not with a job; `TaskTimes` not with a schedule either. The fields have the types and their bounds;
-`Option` has what people are told. From here come `Options`, `@task` and `Client.edit` of the SDK, the flags of the
-command line, the dashboard's editor, and the server's defaults. For type checkers, which read no tables, the names
-stand again in `OfJob`, `OfTask` and `ShownOptions`; a test holds them to the models.
+`TaskTraits` not with a job; `TaskTimes` not with a schedule either. The fields hold the types and their bounds,
+`Option` the text for people. Derived from here are `Options`, `@task` and `Client.edit` of the SDK, the flags of the
+command line, the dashboard's editor, and the server's defaults. Type checkers read no tables, so the names
+are repeated in `OfJob`, `OfTask` and `ShownOptions`; a test keeps them in step with the models.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,32 +39,32 @@ OnDependencyFailure: TypeAlias = Literal["cancel", "run", "hold"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What people are told of an option, and how they give it."""
+    """How an option is described to people, and how they give it."""
 
     help: str
-    """What its value is, in a phrase."""
+    """The meaning of the value, in a phrase."""
     default: Any = None
-    """What holds when neither the call, nor the job, nor a setting of the server says anything."""
+    """The value if neither the call, nor the job, nor a setting of the server gives one."""
     null: str | None = None
-    """What null stands for in an edit, where it takes the value away; None: the option may not be null."""
+    """What null means in an edit, where it clears the value; None if the option may not be null."""
     example: str | None = None
     flag: str | None = None
-    """The flag's name, where it is not the option's own."""
+    """The flag's name, if it is not the option's own."""
     each: str | None = None
-    """Of a flag that may be given again: what each is."""
+    """For a flag that may be repeated: the meaning of each value."""
     form: str | None = None
-    """How the flag's value is written."""
+    """How the flag's value is written, such as KEY=VALUE."""
 
 
 class TaskOptions(Request):
-    """How a task is run. What is left out comes from the job, then from the server's settings; an explicit 0 counts."""
+    """How a task is run. Options left out come from the job, then from the server's settings; an explicit 0 counts."""
 
-    priority: Annotated[Priority | None, Option(help="higher goes first", default=0)] = None
+    priority: Annotated[Priority | None, Option(help="higher priorities run first", default=0)] = None
     max_retries: Annotated[
-        Budget | None, Option(help="how many times it is retried after its code failed", default=0)
+        Budget | None, Option(help="how many times it is retried after its code fails", default=0)
     ] = None
     max_requeues: Annotated[
-        Budget | None, Option(help="how many times it is put back after its worker was lost", default=0)
+        Budget | None, Option(help="how many times it is requeued after its worker is lost", default=0)
     ] = None
     retry_base: Annotated[Seconds | None, Option(help="seconds before the first retry", default=5.0)] = None
     retry_multiplier: Annotated[
@@ -76,10 +76,10 @@ class TaskOptions(Request):
         Option(help="the largest random share that is added to a delay", default=0.0),
     ] = None
     timeout: Annotated[
-        PositiveSeconds | None, Option(help="seconds that a run may take", null="any", flag="run-timeout")
+        PositiveSeconds | None, Option(help="seconds a run may take", null="any", flag="run-timeout")
     ] = None
     lease_seconds: Annotated[
-        PositiveSeconds | None, Option(help="seconds that a claim lasts without a heartbeat", default=60.0)
+        PositiveSeconds | None, Option(help="seconds a claim lasts without a heartbeat", default=60.0)
     ] = None
     heartbeat_increment: Annotated[
         Seconds | None, Option(help="seconds from a heartbeat to the new end of the lease", null="as long as the lease")
@@ -98,13 +98,13 @@ class TaskOptions(Request):
 
 
 class TaskTraits(TaskOptions):
-    """What else belongs to a task, whenever it is put in: of a submit, a schedule and an edit alike."""
+    """Options of a task besides `TaskOptions`, for a submit, a schedule and an edit alike."""
 
-    target: Annotated[Text | None, Option(help="a named resource that one task at a time may have", null="none")] = None
+    target: Annotated[Text | None, Option(help="a named resource that one task at a time may use", null="none")] = None
     tags: Annotated[
         Tags | None,
         Option(
-            help="values by name, to find it by",
+            help="values by name, by which tasks are found",
             null="none",
             example='{"order": "A-17", "region": {"name": "eu"}}',
             flag="tag",
@@ -115,7 +115,7 @@ class TaskTraits(TaskOptions):
     scopes: Annotated[
         list[Text] | None,
         Option(
-            help="what its code may do at the server, besides its own run",
+            help="what its code may do on the server, beyond reporting its own run",
             null="nothing",
             flag="scope",
             each="a scope that its runs have",
@@ -138,7 +138,7 @@ class TaskTraits(TaskOptions):
 
 
 class TaskTimes(TaskTraits):
-    """When a task is due, and until when it is of use."""
+    """When a task is due, and its deadline."""
 
     delay: Annotated[Seconds | None, Option(help="seconds until it is due")] = None
     scheduled_at: Annotated[
@@ -162,17 +162,17 @@ def options_of(model: type[BaseModel]) -> dict[str, Option]:
 
 
 OF_JOB: Mapping[str, Option] = options_of(TaskOptions)
-"""Those that a job may say of its tasks."""
+"""The options that a job may set for its tasks."""
 
 OPTIONS: Mapping[str, Option] = options_of(TaskTimes)
-"""All of them."""
+"""All options."""
 
 CLEARED = frozenset(name for name, option in OPTIONS.items() if option.null is not None)
-"""What null takes away. A `heartbeat_increment` of null is as long as the lease, as in a submit."""
+"""The options that null clears. A null `heartbeat_increment` means the length of the lease, as in a submit."""
 
 
-# For type checkers. A task must have what is `M` beside its type, and need not have what is `N`: `Never` or `None`
-# stand there, as it may be left away or not.
+# For type checkers. Options with `M` beside their type are mandatory for a task, those with `N` can be cleared; `M` and
+# `N` become `Never` or `None`, depending on whether the option may be None there.
 
 M = TypeVar("M")
 N = TypeVar("N")
@@ -212,11 +212,11 @@ class OfTask(OfJob[M, N], Generic[M, N], total=False):
 
 
 class TaskDefaults(OfJob[Never, Never], total=False):
-    """What `@task` takes beside the names; each is a default that a submit may override."""
+    """The options that `@task` takes: defaults that a submit may override."""
 
 
 class GivenOptions(OfTask[None, None], total=False):
-    """What `Options` takes; None leaves it to the job."""
+    """The options that `Options` takes; None leaves an option to the job."""
 
     id: GivenId | None
     depends_on: Mapping[str, GivenId | Sequence[GivenId]] | None
@@ -225,19 +225,19 @@ class GivenOptions(OfTask[None, None], total=False):
 
 
 class TaskEdits(OfTask[Never, None], total=False):
-    """What `Client.edit` changes of a task: all that `Options` says of it but its id, its payload and its checkpoint.
+    """What `Client.edit` changes of a task: its options (without id), its payload and its checkpoint.
 
-    None takes away what a task need not have: a timeout, deadline, budget, target, pool, tags, scopes, unique key,
+    None clears what a task need not have: a timeout, deadline, budget, target, pool, tags, scopes, unique key,
     limits; a `heartbeat_increment` of None is as long as the lease.
     """
 
     payload: Mapping[str, Any]
     checkpoint: Any
-    """What the next run gets."""
+    """The checkpoint that the next run gets."""
 
 
 class ShownOptions(Model):
-    """What a task was told, and what the job and the server said where it was not."""
+    """A task's options: its own, or else the job's and the server's."""
 
     priority: int = 0
     max_retries: int = 0

@@ -8,7 +8,7 @@ from treadle.wire.fields import Model
 T = TypeVar("T")
 
 PAGE = 50
-"""Items of a page that says no `limit`."""
+"""Items of a page if no `limit` is given."""
 
 MOST_OF_PAGE = 500
 """Items of a page at most."""
@@ -20,19 +20,19 @@ class Page(Model, Generic[T]):
     items: list[T]
     total: int
     total_is_capped: bool = False
-    """True when there are more than `total`: counting stopped there."""
+    """True if there are more than `total`: counting stopped there."""
     limit: int
     offset: int = 0
     next_cursor: str | None = None
     is_partial: bool = False
-    """Of tasks: true when it ends before `limit`, because enough were looked through or because they are large;
-    `next_cursor` goes on there."""
+    """For tasks: true if the page ends before `limit` because the search stopped early or the tasks are large;
+    `next_cursor` continues from there."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By no name is a page of tasks found, nor what asks for those that follow: that has a connection.
+        # A page's parametrised class can't be found by name, and what fetches the next page holds a connection.
         return _alone, (self.__dict__,)
 
-    # A model's own gives its fields, which nobody looks for in a list.
+    # pydantic's own iterates over the fields, which nobody expects of a list.
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
         return iter(self.items)
 

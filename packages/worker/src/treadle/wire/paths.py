@@ -15,9 +15,9 @@ def user_path(path: Any) -> Path:
     Raises `ValueError` for what no file can be called.
     """
     if not isinstance(path, str | os.PathLike):
-        raise ValueError(f"{path!r} is no path: write it as a text")  # noqa: TRY004 - a validator's error
+        raise ValueError(f"{path!r} is not a path: write it as a string")  # noqa: TRY004 - a validator's error
     if not os.fspath(path):
-        raise ValueError("the path is empty, which would be the directory that a program happens to be started in")
+        raise ValueError("the path is empty, and would mean whatever directory the program is started in")
     text = os.fspath(path)
     if Path(text).parts[:1] != ("~",) or os.environ.get("HOME") != "":
         text = os.path.expanduser(text)  # noqa: PTH111 - `Path.expanduser` raises without a home
@@ -30,9 +30,9 @@ def check_name(text: str) -> None:
     try:
         encoded = os.fsencode(text)
     except UnicodeEncodeError:
-        raise ValueError(f"{text!r} has half of a character in it, and nothing is called so") from None
+        raise ValueError(f"{text!r} contains a lone surrogate, which no file name can") from None
     if b"\0" in encoded:
-        raise ValueError(f"{text!r} has a NUL in it, and nothing is called so")
+        raise ValueError(f"{text!r} contains a NUL character, which no file name can")
 
 
 UserPath = Annotated[Path, BeforeValidator(user_path)]

@@ -1,4 +1,4 @@
-"""Problem details (RFC 9457): what went wrong, as every error answer says it."""
+"""Problem details (RFC 9457), the body of every error answer."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -39,13 +39,13 @@ _TYPES = (
         "schema-conflict",
         409,
         "Schema conflict",
-        "The job is registered with another schema. Register it with replace: true, or under another name.",
+        "The job is registered with a different schema. Register it with replace: true, or under another name.",
     ),
     ProblemType(
         "job-not-found",
         404,
         "Job not found",
-        "There is no such job, or it is not seen from this room. A full name is room:category:name.",
+        "There is no such job, or it is not visible from this room. A full name is room:category:name.",
     ),
     ProblemType("task-not-found", 404, "Task not found", "There is no such task, or you may not see it."),
     ProblemType(
@@ -58,7 +58,7 @@ _TYPES = (
         "invalid-task-transition",
         409,
         "Invalid task transition",
-        "The task's status does not allow it. Get the task, look at its status, and decide anew.",
+        "The task's status does not allow the action. Get the task, look at its status, and decide again.",
     ),
     ProblemType(
         "stale-run",
@@ -70,28 +70,28 @@ _TYPES = (
         "task-conflict",
         409,
         "Task conflict",
-        "A task with this id exists with other content, or it was changed since the version you named.",
+        "A task with this id exists with different content, or the task has changed since the version you named.",
     ),
-    ProblemType("forbidden", 403, "Forbidden", "The token does not allow it."),
+    ProblemType("forbidden", 403, "Forbidden", "The token does not allow this."),
     ProblemType("unauthorized", 401, "Unauthorized", "Send a valid token: Authorization: Bearer …"),
     ProblemType(
         "invalid-payload",
         422,
         "Invalid payload",
-        "The payload does not satisfy the job's JSON Schema; the detail has the path.",
+        "The payload does not satisfy the job's JSON Schema; the detail gives the path.",
     ),
-    ProblemType("validation-error", 422, "Validation error", "The request is not as documented; the errors say where."),
+    ProblemType("validation-error", 422, "Validation error", "The request is invalid; the errors say where."),
     ProblemType(
         "payload-too-large",
         413,
         "Payload too large",
-        "The request is larger than the server takes, or has over a million values.",
+        "The request is larger than the server accepts, or has more than a million values.",
     ),
     ProblemType(
         "internal-job-not-configured",
         503,
         "Internal job not configured",
-        "No executor for this @internal job is configured on the server.",
+        "The server has no executor for this @internal job.",
     ),
     ProblemType("target-not-found", 404, "Target not found", "No task has ever named this target in this room."),
     ProblemType("schedule-not-found", 404, "Schedule not found", "There is no such schedule in this room."),
@@ -109,17 +109,17 @@ _TYPES = (
         "limit-full",
         429,
         "Limit full",
-        "A limit that rejects has no room for the task, or for the whole request. Nothing was put in; try again later.",
+        "A limit that rejects has no room for the task, or the whole request. Nothing was submitted; try again later.",
     ),
     ProblemType("artifact-not-found", 404, "Artifact not found", "The task has no such artifact."),
     ProblemType(
-        "artifact-conflict", 409, "Artifact conflict", "The run is over, or the artifact exists with other content."
+        "artifact-conflict", 409, "Artifact conflict", "The run is over, or the artifact exists with different content."
     ),
     ProblemType(
         "range-not-satisfiable",
         416,
         "Range not satisfiable",
-        "The artifact ends before the bytes that are asked for; Content-Range says how many it has.",
+        "The requested range is past the end of the artifact; Content-Range gives its size.",
     ),
     ProblemType(
         "webhook-not-found", 404, "Webhook not found", "There is no such webhook in this room, or it is another user's."
@@ -129,20 +129,20 @@ _TYPES = (
         "dependency-cycle",
         422,
         "Dependency cycle",
-        "The tasks wait for each other in a circle, which the detail shows: none of them could ever run.",
+        "The tasks depend on each other in a cycle, which the detail shows: none of them could ever run.",
     ),
     ProblemType(
         "too-many-requests", 429, "Too many requests", "The server is busy; try again after Retry-After seconds."
     ),
     ProblemType("not-found", 404, "Not found", "There is no such route, or no such token."),
     ProblemType(
-        "method-not-allowed", 405, "Method not allowed", "The route exists, with other methods; Allow lists them."
+        "method-not-allowed", 405, "Method not allowed", "The route has no such method; Allow lists those that it has."
     ),
     ProblemType(
         "upgrade-required",
         426,
         "Upgrade required",
-        "The session is a websocket. A proxy between must pass Upgrade and Connection on.",
+        "The session needs a websocket. A proxy in between must forward Upgrade and Connection.",
     ),
     ProblemType(
         "store-unavailable",
@@ -151,7 +151,7 @@ _TYPES = (
         "The database does not answer. Nothing was changed; try again after Retry-After seconds.",
     ),
     ProblemType(
-        "internal-server-error", 500, "Internal server error", "A defect of the server. Please report it with the time."
+        "internal-server-error", 500, "Internal server error", "A bug in the server. Please report it, with the time."
     ),
 )
 
@@ -178,5 +178,5 @@ class Problem(Model):
 
     @property
     def is_ours(self) -> bool:
-        """Whether a Treadle server said it: proxies have problems of their own (`about:blank`)."""
+        """Whether the problem comes from a Treadle server; proxies send their own (`about:blank`)."""
         return PREFIX in self.type

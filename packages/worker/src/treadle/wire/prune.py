@@ -7,20 +7,20 @@ from treadle.wire.status import TERMINAL, Status
 
 
 class Prune(Request):
-    """Removes ended tasks with their runs, logs and artifacts, or says what would go: `POST /v1/prune`."""
+    """Removes ended tasks with their runs, logs and artifacts, or counts what would be removed: `POST /v1/prune`."""
 
     older_than: Seconds | None = None
-    """Seconds since a task's end; left out, as long as the server's settings keep its status."""
+    """Remove tasks that ended more than so many seconds ago; left out, the server's settings decide by status."""
     status: list[Status] | None = Field(default=None, min_length=1)
-    """Completed, failed, cancelled; left out, all of them, or those that the settings name."""
+    """Any of completed, failed, cancelled; left out, all of them, or those that the settings name."""
     dry_run: Flag = False
-    """Only count what would go."""
+    """Only count what would be removed."""
 
     @field_validator("status")
     @classmethod
     def _ended(cls, value: list[Status] | None) -> list[Status] | None:
         if wrong := [status for status in value or () if status not in TERMINAL]:
-            raise ValueError(f"{', '.join(wrong)}: only ended tasks are removed: completed, failed, cancelled")
+            raise ValueError(f"{', '.join(wrong)}: only ended tasks can be removed: completed, failed, cancelled")
         return value
 
 
@@ -39,4 +39,4 @@ class PruneAnswer(Model):
     tasks: int
     groups: list[PruneGroup]
     done: bool = True
-    """False when there may be more: a request removes for some seconds; ask again."""
+    """False if there may be more: a request stops after some seconds; repeat it."""

@@ -23,16 +23,16 @@ TRACE_PARENT = r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"
 TRACE_MEMBERS = r"^[ -~\t]*$"
 
 _MATCHING = {
-    UUID: "write a UUID, as 019aa5c0-0000-7000-8000-000000000001",
-    ID_BEGINNING: "write how an id begins, as 019aa5c0: hexadecimal digits, and - between them",
+    UUID: "write a UUID, such as 019aa5c0-0000-7000-8000-000000000001",
+    ID_BEGINNING: "write the beginning of an id, such as 019aa5c0: hexadecimal digits and dashes",
     FAILURE_ID: "write the id of a group of failures: 16 hexadecimal digits",
     USER_NAME: "write 1 to 64 letters, digits, dots, underscores and dashes",
-    TRACE_PARENT: "write it as in 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01, which W3C says",
+    TRACE_PARENT: "write a W3C traceparent, such as 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     TRACE_MEMBERS: "write printable ASCII characters",
     SHA256: "write a SHA-256 digest: 64 hexadecimal digits in lower case",
 }
 
-_TIME = "write the time as in 2026-01-31T12:00:00Z, or with an offset such as +01:00, whose + is %2B in a URL"
+_TIME = "write the time as 2026-01-31T12:00:00Z, or with an offset such as +01:00, whose + is %2B in a URL"
 
 _KINDS = {
     "dict_type": "write an object, {…}",
@@ -51,7 +51,7 @@ _KINDS = {
     "datetime_type": _TIME,
     "datetime_parsing": _TIME,
     "datetime_from_date_parsing": _TIME,
-    "timezone_aware": "write the time with its zone, as 2026-01-31T12:00:00Z",
+    "timezone_aware": "write the time with its zone, such as 2026-01-31T12:00:00Z",
 }
 
 _BOUNDS = {

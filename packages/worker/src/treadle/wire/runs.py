@@ -1,4 +1,4 @@
-"""Claims, and what a worker reports about the run that it claimed."""
+"""Claims, and what workers report about the runs that they claimed."""
 
 from typing import Annotated, Literal
 
@@ -28,13 +28,13 @@ from treadle.wire.tasks import TaskItem
 from treadle.wire.workers import RunRef
 
 LINES_AT_ONCE = 1000
-"""Log lines of a task that are told, and shown, at once."""
+"""Log lines of a task that are sent and shown at once, at most."""
 
 MOST_MESSAGE = 1000
-"""Characters of a message of progress."""
+"""Characters of a progress message, at most."""
 
 MOST_SEALED_MESSAGE = 8000
-"""Characters of one that is sealed."""
+"""Characters of a sealed progress message, at most."""
 
 
 def _short(message: str) -> str:
@@ -62,8 +62,8 @@ ProgressMessage = Annotated[
 def runs_without_cost(before: int, *, spent: int) -> int:
     """Return how many of the runs before this one cost no budget, beyond those that the task's steps explain.
 
-    `before` is this run's number, `spent` its task's retries, requeues and steps together. They may have gone back
-    because nothing was heard of their start: their code ended its worker, by a crash, before that had told of it.
+    `before` is this run's number, `spent` its task's retries, requeues and steps together. They may have been put
+    back because their start was never reported: the code crashed its worker before the worker could report it.
     """
     return before - spent
 
@@ -81,21 +81,21 @@ class Claim(TaskItem):
 
     seconds_left: float = 0.0
     credentials: str | None = Field(default=None, repr=False)
-    """A temporary credential that reaches this run and the task's scopes only."""
+    """A temporary credential, for this run and the task's scopes only."""
     traceparent: str | None = None
-    """The context of its submit, as W3C writes it."""
+    """The trace context of the task's submit, as a W3C traceparent."""
     tracestate: str | None = None
     baggage: str | None = None
     dependencies: dict[str, Dependency | list[Dependency]] = Field(default_factory=dict)
-    """The tasks that it waited for, by name, with their results."""
+    """The task's dependencies by name, with their results."""
     results_left_out: bool = False
-    """Whether results and errors were left out, being more than 1 MiB: the run's credential reads each task."""
+    """Whether results and errors were left out because they exceed 1 MiB; the run's credential can read each task."""
     kept_steps: list[StepItem] | None = None
-    """All steps that it keeps, while they are few and small; left out, `steps` says how many are to be read."""
+    """All kept steps, if they are few and small; otherwise left out, and `steps` says how many there are to read."""
 
 
 class ClaimAnswer(Model):
-    """The first claim, or null; and all of them."""
+    """All claims, and the first of them or null."""
 
     task: Claim | None = None
     tasks: list[Claim] = Field(default_factory=list)
@@ -109,7 +109,7 @@ class Completed(Request):
 
 
 class Failed(Request):
-    """The code raised, or ran out of its time; it is tried again while retries last."""
+    """The code raised or timed out; the task is retried while retries last."""
 
     error: LongText = ""
     traceback: LongText | None = None
@@ -118,11 +118,11 @@ class Failed(Request):
     retry_after: Seconds | None = None
     """Seconds until the retry, instead of the back-off."""
     code_runs: Flag = False
-    """Whether the code runs on, as a thread does that ignores its timeout: its slot stays taken until `stopped`."""
+    """Whether the code still runs, as a thread that ignores its timeout does: its slot stays taken until `stopped`."""
 
 
 class ExceptionReport(Request):
-    """Something else than the code ended the run."""
+    """Something other than the code ended the run."""
 
     reason: GivenReason
     error: LongText | None = None
@@ -133,7 +133,7 @@ class ExceptionReport(Request):
 
 
 class Paused(Request):
-    """The code stopped because it was asked to, or asked for it itself."""
+    """The code stopped for a pause, which somebody else or the code itself requested."""
 
     checkpoint: GivenJson = None
     usage: Amount | None = None
@@ -141,7 +141,7 @@ class Paused(Request):
 
 
 class Checkpoint(Request):
-    """What the next run shall get beside the payload."""
+    """The checkpoint that the next run gets besides the payload."""
 
     checkpoint: GivenJson
 
@@ -154,7 +154,7 @@ class Progress(Request):
 
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
-"""How grave a line of the log is."""
+"""The level of a log line."""
 
 
 class LogLine(Request):
@@ -181,25 +181,25 @@ class LogItem(Model):
 
 
 class TaskLogItem(LogItem):
-    """A kept log line among those of several tasks."""
+    """A kept log line, in a list that covers several tasks."""
 
     id: str
-    """Names the line."""
+    """The line's id."""
     line: int
-    """Ascends with the clock: of two lines of the same instant the later one has the higher number."""
+    """Orders lines of the same instant: the later line has the higher number."""
     task_id: str
     job_name: str
 
 
 class Report(RunRef):
-    """One of a worker's reports: `kind` says which of the others' fields count."""
+    """One of a worker's reports; `kind` says which of the other fields apply."""
 
     kind: Literal[
         "started", "completed", "failed", "exception", "paused", "suspended", "stopped", "checkpoint", "progress",
         "logs", "step",
     ]  # fmt: skip
     starts: Flag = False
-    """Whether the start, which was not reported before, is told with this end."""
+    """Whether this report of the end also reports the start, which was not reported before."""
     result: GivenJson = None
     error: LongText | None = None
     traceback: LongText | None = None
@@ -212,9 +212,9 @@ class Report(RunRef):
     detail: LongText | None = None
     lines: list[LogLine] | None = Field(default=None, max_length=LINES_AT_ONCE)
     code_runs: Flag = False
-    """Of `failed` and `exception`: whether the code runs on, and keeps its slot until `stopped`."""
+    """For `failed` and `exception`: whether the code is still running, and keeps its slot until `stopped`."""
     step: Text | None = None
-    """Of `step` and `suspended`, with the four below: as in `StepDone` and `Suspended`."""
+    """For `step` and `suspended`, as are the four fields below: see `StepDone` and `Suspended`."""
     occurrence: Occurrence = 0
     function: Text | None = None
     seconds: Seconds | None = None
@@ -228,13 +228,13 @@ class Reports(Request):
 
 
 class ReportAnswer(Model):
-    """How one report of many was taken."""
+    """The answer to one report of many."""
 
     task_id: str | None = None
-    """As the report named it; null when that was no id."""
+    """As in the report; null if it was not an id."""
     run_id: int | None = None
     status: int
-    """As over HTTP: 200, or the problem's status."""
+    """The HTTP status: 200, or the problem's."""
     type: str | None = None
     detail: str | None = None
 

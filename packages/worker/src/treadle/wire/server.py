@@ -1,4 +1,4 @@
-"""What the server says of itself, and tokens."""
+"""The server's own status, and tokens and signing keys."""
 
 from typing import Annotated
 
@@ -9,13 +9,13 @@ from treadle.wire.reasons import USER_NAME
 
 
 class Health(Model):
-    """Whether the process lives and its services turn."""
+    """Whether the process is up and its services are healthy."""
 
     status: str
     version: str
     services: dict[str, str] = Field(default_factory=dict)
     time: Instant | None = None
-    """The clock of the server's machine; leases go by the store's, which `Stats` tells."""
+    """The clock of the server's machine. Leases follow the database's clock, which `Stats` gives."""
 
 
 class Stats(Model):
@@ -33,22 +33,22 @@ class Stats(Model):
 
 
 class Whoami(Model):
-    """Who the token belongs to."""
+    """The user that the token belongs to."""
 
     user: str
     superuser: bool
     scopes: list[str]
     may_write: bool = True
-    """Whether it may change anything at all; a token whose scopes are those of reading may not."""
+    """Whether the token may change anything at all; one with only scopes for reading may not."""
     expires_at: Instant | None = None
-    """From when on it is nobody's; null: never."""
+    """When the token expires; null: never."""
 
 
 class RecentEvents(Model):
-    """The last transitions in brief, the oldest first."""
+    """The last transitions in brief, oldest first."""
 
     stream: str
-    """Names this start of the server."""
+    """The id of this start of the server."""
     seq: int
     """The number of the last event."""
     limit: int
@@ -56,10 +56,10 @@ class RecentEvents(Model):
 
 
 class KeysRotate(Request):
-    """Asks for a new key that signs temporary credentials: `POST /v1/signing-keys`."""
+    """Requests a new key for signing temporary credentials: `POST /v1/signing-keys`."""
 
     revoke: Flag = False
-    """Whether the old keys, and every credential that they signed, end here and now."""
+    """Whether the old keys, and every credential signed with them, become invalid at once."""
 
 
 class SigningKeyItem(Model):
@@ -68,11 +68,11 @@ class SigningKeyItem(Model):
     id: str
     created_at: Instant
     valid_until: Instant | None = None
-    """Until when it verifies; null for the one that signs."""
+    """Until when the key is accepted; null for the current signing key."""
 
 
 class SigningKeys(Model):
-    """The keys, the newest first."""
+    """The keys, newest first."""
 
     items: list[SigningKeyItem]
 
@@ -83,7 +83,7 @@ class TokenCreate(Request):
     name: Annotated[str, Field(pattern=USER_NAME)]
     superuser: Flag = False
     scopes: list[Text] | None = Field(default=None, max_length=100)
-    """What it may do; left out, it has the rights of a plain user."""
+    """What the token may do; left out, it has the rights of a plain user."""
     expires_at: GivenInstant | None = None
 
 
@@ -101,6 +101,6 @@ class TokenItem(Model):
 
 
 class NewToken(TokenItem):
-    """A token with its secret, which is shown this once."""
+    """A token with its secret, which is shown only this once."""
 
     token: str

@@ -1,4 +1,4 @@
-"""The words for where a task is, how a run ended, and why."""
+"""The statuses of tasks, and the outcomes and reasons of runs."""
 
 import re
 from enum import StrEnum
@@ -8,9 +8,9 @@ _WORD = re.compile(r"[a-z]{1,30}(-[a-z]{1,30}){0,5}")
 
 
 class Word(StrEnum):
-    """A text with a name, which hashes as the text that it equals.
+    """A string enumeration whose members hash as the strings that they equal.
 
-    The hash of an Enum is a call of Python code, and every task passes a dozen of them.
+    The hash of an Enum is a call of Python code, and each task needs a dozen of them.
     """
 
     __hash__ = str.__hash__
@@ -21,7 +21,7 @@ class Word(StrEnum):
 
 
 class Status(Word):
-    """Where a task is in its life."""
+    """The status of a task."""
 
     SCHEDULED = "scheduled"
     """Not due yet, waiting for a retry, asleep, or waiting for a message."""
@@ -45,7 +45,7 @@ Leased: TypeAlias = Literal["claimed", "running"]
 """One of `LEASED`, in words."""
 
 TERMINAL = frozenset(map(Status, get_args(Ended)))
-"""The states that only the explicit verbs resume, resolve and rerun leave."""
+"""The states that a task leaves only by the explicit verbs resume, resolve and rerun."""
 
 OPEN = frozenset(Status) - TERMINAL
 """The states of a task that may still run."""
@@ -54,7 +54,7 @@ LEASED = frozenset(map(Status, get_args(Leased)))
 """The states in which a worker holds a run of the task."""
 
 WAITING = OPEN - LEASED - {Status.PAUSED}
-"""The states of a task that goes on by itself, and that an edit may change."""
+"""The states of a task that waits to run and will do so by itself; an edit may change it."""
 
 
 class Outcome(Word):
@@ -64,7 +64,7 @@ class Outcome(Word):
     FAILED = "failed"
     """The task's code raised, or ran out of time."""
     EXCEPTION = "exception"
-    """Something else than the task's code ended the run; the reason says what."""
+    """Something other than the task's code ended the run; the reason says what."""
     PAUSED = "paused"
     CANCELLED = "cancelled"
     RETURNED = "returned"
@@ -124,11 +124,11 @@ REPORTABLE = frozenset(
         Reason.RETURNED,
     }
 )
-"""Reasons that a worker may give; the others are the server's to find."""
+"""Reasons that a worker may report; only the server sets the others."""
 
 
 class WorkerState(Word):
-    """Whether a worker is there and takes tasks."""
+    """Whether a worker is connected and takes tasks."""
 
     ONLINE = "online"
     DRAINING = "draining"

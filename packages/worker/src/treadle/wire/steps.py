@@ -1,4 +1,4 @@
-"""Steps: what a task's code has done once and keeps, what it waits for, and the messages that are sent to it."""
+"""Steps: the results a task keeps of code run once, the waits of a task, and the messages sent to it."""
 
 from typing import Annotated, Literal
 
@@ -7,45 +7,45 @@ from pydantic import Field
 from treadle.wire.fields import TEN_YEARS, Amount, Flag, GivenJson, Instant, Json, Model, Request, Seconds, Text
 
 MOST_STEPS = 10_000
-"""Steps that a task keeps at most."""
+"""Steps that a task may keep."""
 
 MOST_RESULT = 1_000_000
 """Characters of a step's result, as JSON."""
 
 MOST_WAITING = 1_000
-"""Messages that wait for a task at most: sent, and not received yet."""
+"""Messages that may wait for a task: sent, and not received yet."""
 
 MOST_DATA = 100_000
 """Characters of a message's data, as JSON."""
 
 Occurrence = Annotated[int, Field(strict=True, ge=0, lt=MOST_STEPS)]
-"""How often its name came before it in the same run."""
+"""How many steps with the same name came before it in the same run."""
 
 
 class StepRef(Request):
-    """Which step of a task: steps are told apart by their name and how often that came before."""
+    """A reference to a step of a task, by its name and how often that name occurred before."""
 
     step: Text
     occurrence: Occurrence = 0
 
 
 class StepDone(StepRef):
-    """A step whose function has returned: what it came to is kept, and it is not run again."""
+    """A step whose function has returned: its result is kept, and it is not run again."""
 
     function: Text | None = None
-    """The function's name; another one under the same step is a mismatch."""
+    """The function's name; a different one for the same step is a mismatch."""
     result: GivenJson = None
     seconds: Seconds | None = None
     """How long it took."""
 
 
 class Suspended(StepRef):
-    """The code sleeps, or waits for a message: the run ends, and the next one begins when the time or it has come."""
+    """The code sleeps or waits for a message: the run ends; the next begins when the time or the message comes."""
 
     seconds: Seconds = TEN_YEARS
-    """After which the task goes on, at the latest; a receive without a timeout waits as long as can be said."""
+    """Seconds after which the task goes on at the latest; a receive without a timeout uses the maximum."""
     receives: Flag = False
-    """Whether it waits for a message, of the step's name."""
+    """Whether it waits for a message with the step's name."""
     usage: Amount | None = None
 
 
@@ -53,28 +53,28 @@ StepKind = Literal["call", "sleep", "receive"]
 
 
 class StepItem(Model):
-    """A kept step; the last one may still wait."""
+    """A kept step; the last one may still be waiting."""
 
     step: str
     occurrence: int
     kind: StepKind
     function: str | None = None
     run_id: int
-    """The run in which it was kept, or began to wait."""
+    """The run in which the step was kept, or began to wait."""
     result: Json = None
     """What the function returned, or the message's data."""
     at: Instant
-    """When it was kept, or began to wait."""
+    """When the step was kept, or began to wait."""
     seconds: float | None = None
     """How long the function took."""
     until: Instant | None = None
-    """Of a sleep or a receive: when it is over at the latest."""
+    """For a sleep or a receive: when it ends at the latest."""
     received_at: Instant | None = None
-    """Of a receive: when its message came; null while there is none, and after a timeout."""
+    """For a receive: when its message arrived; null while there is none, and after a timeout."""
 
 
 class Received(Model):
-    """What was received: the step that keeps it, or null while no message waits."""
+    """The received message, as the step that keeps it; null while no message waits."""
 
     item: StepItem | None = None
 
@@ -84,11 +84,11 @@ class MessageSend(Request):
 
     data: GivenJson = None
     id: Text | None = None
-    """The same id twice, of one task and name, counts once; left out, the server makes one."""
+    """Messages with the same id, task and name count once; left out, the server makes an id."""
 
 
 class MessageItem(Model):
-    """A message as it was taken."""
+    """A message as the server accepted it."""
 
     task_id: str
     name: str
@@ -96,4 +96,4 @@ class MessageItem(Model):
     sent_at: Instant
     sender: str
     received: bool
-    """Whether a receive has taken it."""
+    """Whether a receive has consumed it."""

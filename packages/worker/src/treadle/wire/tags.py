@@ -1,8 +1,8 @@
 """Tags: JSON values by name, and the words by which they are found.
 
-What is nested is named by its path, `region.name`; the members of an array all have the array's. A filter wants a path,
-`region.name`, or a path with a value, `region.name=eu`: the text `eu`, or the number, `true`, `false` or `null` that is
-written so. The server's index and the filters of the dashboard both go by this.
+A nested value is named by its path, `region.name`; the members of an array have the array's path. A filter gives a
+path, `region.name`, or a path with a value, `region.name=eu`: the text `eu`, or the number, `true`, `false` or `null`
+that is written so. The server's index and the dashboard's filters both use this module.
 """
 
 import json
@@ -21,7 +21,7 @@ LONGEST_NAME = 255
 """Characters of a name in a nested tag."""
 
 Entry = tuple[str, str]
-"""A path, and what stands there: a letter for its kind with its text, or nothing: that something does."""
+"""A path with its value: a letter for the value's kind and its text; empty: that there is any value."""
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _CONSTANTS = {"true": True, "false": False, "null": None}
@@ -29,20 +29,22 @@ _EXACT = 2**53
 
 
 def check(tags: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the tags. Raises `ValueError` for more than `MOST_VALUES` values, and for what is too long."""
+    """Return the tags. Raises `ValueError` for more than `MOST_VALUES` values, and for overlong texts and names."""
     for count, (path, value) in enumerate(_values(tags), 1):
-        # What is nested is looked at only while it may be few enough.
+        # A nested value is checked only while it may still be within the limit.
         if count > MOST_VALUES or (isinstance(value, Mapping | list) and len(value) > MOST_VALUES):
-            raise ValueError(f"more than {MOST_VALUES} values in all; tags are to find a task by, data is its payload")
+            raise ValueError(
+                f"more than {MOST_VALUES} values in all; tags are for finding a task; put data into its payload"
+            )
         if isinstance(value, Mapping) and any(not 0 < len(name) <= LONGEST_NAME for name in value):
-            raise ValueError(f"{path}: a name has 1 to {LONGEST_NAME} characters")
+            raise ValueError(f"{path}: a name must have 1 to {LONGEST_NAME} characters")
         if not isinstance(value, Mapping | list) and len(_word(value)) > LONGEST_TEXT + 1:
             raise ValueError(f"{path}: more than {LONGEST_TEXT} characters")
     return tags
 
 
 def entries(tags: Mapping[str, Any]) -> set[Entry]:
-    """Return all by which a task with these tags is found."""
+    """Return all the entries by which a task with these tags is found."""
     found: set[Entry] = set()
     for path, value in _values(tags):
         found.add((path, ""))
@@ -52,7 +54,7 @@ def entries(tags: Mapping[str, Any]) -> set[Entry]:
 
 
 def wanted(tag: str) -> set[Entry]:
-    """Return the entries of which a filter's `path` or `path=value` wants one."""
+    """Return the entries that match a filter's `path` or `path=value`; a task needs one of them."""
     path, has_value, text = tag.partition("=")
     if not has_value:
         return {(path, "")}
@@ -67,19 +69,19 @@ def wanted(tag: str) -> set[Entry]:
 
 
 def has(tags: Mapping[str, Any] | None, tag: str) -> bool:
-    """Return whether a filter's `path` or `path=value` means a task with these tags."""
+    """Return whether a filter's `path` or `path=value` matches a task with these tags."""
     return not wanted(tag).isdisjoint(entries(tags or {}))
 
 
 def shown(tags: Mapping[str, Any] | None) -> list[str]:
-    """Return the tags as `path=value`, by their paths, as a filter names them."""
+    """Return the tags as `path=value`, sorted by path, in the form of a filter."""
     plain = [(path, value) for path, value in _values(tags or {}) if not (isinstance(value, Mapping | list) and value)]
     words = [(path, value if isinstance(value, str) else json.dumps(value)) for path, value in plain]
     return [f"{path}={word}" for path, word in sorted(words)]
 
 
 def _values(tags: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield every value with its path, whatever it is nested in."""
+    """Yield every value with its path, nested ones included."""
     left = list(tags.items())[::-1]
     while left:
         path, value = left.pop()

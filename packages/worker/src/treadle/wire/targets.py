@@ -1,4 +1,4 @@
-"""Targets: named resources whose tasks run one at a time, and what holds them."""
+"""Targets: named resources that one task uses at a time, and the tasks that hold them."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ TargetCause = Literal["claimed", "running", "paused", "failed", "retry", "stoppi
 """Why a task holds its target.
 
 `retry`: it ran and waits for its next try. `stopping`: that run is over (cancelled, paused or lost), but its code may
-still be running; the hold ends when the worker confirms that it stopped, or with the lease.
+still be running; the hold ends when the worker confirms that it has stopped, or with the lease.
 """
 
 
@@ -25,9 +25,9 @@ class TargetHolder(Model):
     run_id: int | None = None
     """The run that is open, was the last, or is stopping; null when there was none."""
     worker_id: str | None = None
-    """Who has that run, or had it."""
+    """The worker that has that run, or had it."""
     since: Instant
-    """When the cause began; for `paused` and `retry` the task's last change."""
+    """When the cause began; for `paused` and `retry`: the task's last change."""
     until: Instant | None = None
     """When the cause ends by itself: the end of the lease, or the next try; null when someone must act."""
 
@@ -40,13 +40,13 @@ class TargetItem(Model):
     name: str
     held: bool
     cause: TargetCause | None = None
-    """Of the first holder; null when it is free."""
+    """The cause of the first holder; null if the target is free."""
     since: Instant | None = None
     until: Instant | None = None
-    """When the last of its holds ends by itself; null when one of them does not, or it is free."""
+    """When the last of its holds ends by itself; null if one of them does not, or if the target is free."""
     holders: list[TargetHolder] = Field(default_factory=list)
-    """What holds it, live runs first."""
+    """The tasks that hold it, live runs first."""
     waiting: int = 0
     """How many pending tasks wait for it."""
     next_task_id: str | None = None
-    """The pending task that gets it next."""
+    """The id of the pending task that gets it next."""

@@ -1,4 +1,4 @@
-"""Tasks as they are submitted, shown and steered; edits, filters and bulk actions can be had here too."""
+"""Tasks as they are submitted, shown and steered; re-exports edits, filters and bulk actions."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Literal, Self
@@ -31,11 +31,11 @@ from treadle.wire.status import Ended, Leased, Outcome, Reason, Status
 
 TraceParent = Annotated[str, StringConstraints(pattern=TRACE_PARENT)]
 TraceMembers = Annotated[str, StringConstraints(pattern=TRACE_MEMBERS)]
-"""W3C's list of members; those that do not fit into what is carried are left out, from the end."""
+"""A W3C list of members; those beyond the carried length are dropped, from the end."""
 
 MOST_TRACE_STATE = 512
 MOST_BAGGAGE = 8192
-"""Characters that are carried, the least that W3C would have everyone carry."""
+"""Characters that are carried: the minimum that W3C asks of everyone."""
 
 
 class TaskSubmit(Timed):
@@ -44,36 +44,37 @@ class TaskSubmit(Timed):
     payload: GivenObject = Field(default_factory=dict)
     id: Uuid | None = None
     traceparent: TraceParent | None = None
-    """The trace that it belongs to, as W3C writes it: no part of what makes two submits the same."""
+    """The trace that the task belongs to, as a W3C traceparent. It does not count when two submits are compared."""
     tracestate: TraceMembers | None = None
-    """What belongs to that; it means nothing by itself."""
+    """The `tracestate` that goes with `traceparent`; ignored without it."""
     baggage: TraceMembers | None = None
-    """What the program has its calls carry along, as W3C writes it; it goes with a `traceparent` alone."""
+    """W3C baggage, which the program passes along with its calls; ignored without a `traceparent`."""
     depends_on: DependsOn | None = None
-    """The tasks that it waits for: it is `blocked` until they have ended."""
+    """The tasks that this one waits for: it is `blocked` until they have ended."""
     arguments_from: ArgumentsFrom | None = None
-    """Arguments that are results of those, by the names of both: the worker puts them into the payload."""
+    """Arguments filled from results of dependencies, by argument name: the dependency's name. The worker puts them into
+    the payload."""
     flow_id: Uuid | None = None
-    """The flow that it belongs to, a new one or its submitter's own."""
+    """The flow that the task belongs to: a new one, or one of the submitter's own."""
     flow_name: Text | None = None
-    """What a new flow is called."""
+    """The name of a new flow."""
 
     @model_validator(mode="after")
     def _named_by_a_dependency(self) -> Self:
         for argument, name in (self.arguments_from or {}).items():
             if name not in (self.depends_on or {}):
-                raise ValueError(f"arguments_from.{argument}: {name!r} is no name in depends_on")
+                raise ValueError(f"arguments_from.{argument}: {name!r} is not a name in depends_on")
             if argument in self.payload:
-                raise ValueError(f"arguments_from.{argument}: stands in the payload too; leave one of them out")
+                raise ValueError(f"arguments_from.{argument}: is also in the payload; leave one of them out")
         return self
 
 
 class TaskOfMany(TaskSubmit):
-    """A task among many; its job may stand in another room than the one submitted from."""
+    """One task of many; its job may be in another room than the one submitted from."""
 
     job: Text
     ref: Text | None = None
-    """What other tasks of the same request call it in their `depends_on`."""
+    """The name by which other tasks of the same request refer to it in `depends_on`."""
 
 
 class TaskSubmitMany(Request):
@@ -83,29 +84,29 @@ class TaskSubmitMany(Request):
 
 
 class Submitted(Model):
-    """The tasks that a request of many has put in, or found there, in its order."""
+    """The tasks that the request created or found, in its order."""
 
     tasks: list["TaskItem"]
 
 
 class Receipt(Model):
-    """What a submitter learns at once of a task that is in."""
+    """What a submitter learns about a task as soon as it is stored."""
 
     id: str
     job_name: str
     room_id: str
     status: Status
     created: bool = True
-    """False for a task that was there already: the same id, or the holder of the unique key."""
+    """False if the task already existed: one with the same id, or the holder of the unique key."""
     queue_position: int | None = None
-    """Its place as far as it is known without being read: null unless the task is new and pending, and of a pending one
-    that may not stand last of its priority. `get` tells it."""
+    """The place in the queue, if it is known without a read: null unless the task is new and pending, and null for a
+    pending task that may not be the last of its priority. `get` returns it."""
     scheduled_at: Instant
     version: int = 1
 
 
 class TaskHead(Model):
-    """Which task it is, and where it stands."""
+    """A task's identity and status."""
 
     id: str
     job_name: str
@@ -138,10 +139,10 @@ class TaskItem(ShownOptions, TaskHead):
     """What keeps it waiting: the tasks that hold its target, and its full limit, `limit:{room}/{name}` or, for a key,
     `limit:{room}/{name}={key}`."""
     limit_opens_at: Instant | None = None
-    """While it waits for a token of its limit: when the rate lets it start, after those that go before it. Null when
-    that is not told: what keeps it is no rate, or more wait before it than are counted."""
+    """While it waits for a token of its limit: when the rate lets it start, after those ahead of it. Null if this is
+    not known: no rate keeps it waiting, or more tasks are ahead of it than are counted."""
     counts_against: list[LimitOfTask] | None = None
-    """The limits that it counts against: its job's, and those that it names itself."""
+    """The limits that the task counts against: its job's, and those that it names itself."""
     queue_position: int | None = None
     """Its 1-based place in the job's queue; null unless pending."""
     usage: float | None = None
@@ -149,35 +150,35 @@ class TaskItem(ShownOptions, TaskHead):
     checkpoint: Json = None
     submitter: str | None = None
     trace_id: str | None = None
-    """The trace that it belongs to."""
+    """The trace that the task belongs to."""
     cancel_requested: bool = False
     settled: bool = False
     encrypted: bool = False
     """Whether its payload, result, checkpoint, error, logs and progress message are sealed (`treadle.wire.sealed`)."""
     steps: int = 0
-    """How many steps it keeps (`GET /v1/tasks/{task_id}/steps`)."""
+    """How many steps are kept (`GET /v1/tasks/{task_id}/steps`)."""
     flow_id: str | None = None
-    """The flow that it belongs to."""
+    """The flow that the task belongs to."""
     waits_for: int | None = None
-    """How many of the tasks that it depends on have not ended as it needs them; null when it depends on none."""
+    """How many of its dependencies have not yet ended as required; null if it has none."""
     depends_on: dict[str, str | list[str]] | None = None
-    """The tasks that it depends on, by name: of a task that is got by itself, up to 1,000 of them."""
+    """Its dependencies by name, up to 1,000 of them; only when a single task is fetched."""
     depends_on_total: int | None = None
-    """How many it depends on, where `depends_on` leaves some out."""
+    """How many dependencies there are, if `depends_on` leaves some out."""
     on_dependency_failure: OnDependencyFailure | None = None
-    """Null when it depends on none."""
+    """Null if the task has no dependencies."""
     arguments_from: dict[str, str] | None = None
     version: int = 1
     left_out: list[Literal["payload", "result", "checkpoint", "error"]] | None = None
-    """In a window: which of these have more than 16,384 characters, and stand there empty, or of `error` in part."""
+    """In a window: the fields of more than 16,384 characters, which are empty there (`error`: cut off)."""
 
     @property
     def due(self) -> datetime | None:
-        """When it is to go on by itself: None unless it is scheduled, or when it waits for a message without an end."""
+        """When the task goes on by itself; None if it is not scheduled, or waits for a message without a timeout."""
         if self.status is not Status.SCHEDULED:
             return None
         at = self.next_retry_at or self.scheduled_at
-        # Such a one has a time all the same, so far off that it foretells nothing.
+        # Such a wait is stored with a time ten years ahead, which predicts nothing.
         is_endless = self.reason is Reason.SUSPENDED and at - self.created_at >= timedelta(seconds=TEN_YEARS)
         return None if is_endless else at
 
@@ -198,11 +199,11 @@ class RunItem(Model):
     started_at: Instant | None = None
     ended_at: Instant | None = None
     left_out: list[Literal["error", "traceback"]] | None = None
-    """What is missing where a task is watched: all runs' texts together would be too long. `runs` has them."""
+    """Fields left out while a task is watched, as all runs' texts together would be too long; `runs` has them."""
 
 
 class TaskEvent(Model):
-    """Something that happened to a task, or is to happen: `due`, `retry` and `deadline` may lie ahead."""
+    """Something that happened to a task or will happen: `due`, `retry` and `deadline` may be in the future."""
 
     at: Instant
     kind: Literal[
@@ -211,9 +212,9 @@ class TaskEvent(Model):
     ]  # fmt: skip
     run_id: int | None = None
     status: str | None = None
-    """Of `ended` and `resolved` the run's outcome; of `changed` where the task is; of `step` its kind."""
+    """For `ended` and `resolved`: the run's outcome; for `changed`: the task's status; for `step`: its kind."""
     step: str | None = None
-    """Of `step`: its name."""
+    """For `step`: its name."""
     reason: Reason | None = None
     error: str | None = None
     worker_id: str | None = None
@@ -227,10 +228,10 @@ class Steer(Request):
 
 
 class Rerun(Steer):
-    """Runs an ended task again: from its start, or from a step on."""
+    """Runs an ended task again, from its start or from a given step."""
 
     from_step: Text | None = None
-    """The first step of this name and all that were kept after it are done again; those before it stay kept."""
+    """The first step with this name and all those kept after it are run again; earlier ones are kept."""
 
 
 class Resolve(Steer):

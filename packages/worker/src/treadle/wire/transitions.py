@@ -1,4 +1,4 @@
-"""Which verb takes a task from which state to which: the one table that the code, SQL guards, docs and tests share."""
+"""The verbs and the states between which they move a task: one table for the code, SQL guards, docs and tests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ class Verb(Word):
     PROMOTE = "promote"
     """Its time has come."""
     UNBLOCK = "unblock"
-    """The last task that it waits for has ended as it needs it."""
+    """The last of its dependencies has ended as required."""
     DEFER = "defer"
     """An edit moved its time into the future."""
     CLAIM = "claim"
     START = "start"
     COMPLETE = "complete"
     FAIL = "fail"
-    """For good: reported so, or no budget is left."""
+    """The task fails for good: reported so, or no budget is left."""
     RETRY = "retry"
     REQUEUE = "requeue"
     """Also a run that was handed back before it started."""
@@ -76,7 +76,7 @@ TRANSITIONS: Mapping[Verb, Transition] = MappingProxyType(
 
 
 Action: TypeAlias = Literal["cancel", "pause", "resume", "rerun", "resolve"]
-"""The verbs that people give."""
+"""The verbs that people can apply to a task."""
 
 _CARRIED_OUT_BY: Mapping[Action, tuple[Verb, ...]] = {
     "cancel": (Verb.CANCEL,),
@@ -93,14 +93,14 @@ def _admits(action: Action) -> frozenset[Status]:
 
 def _leads_to(action: Action) -> frozenset[Status]:
     to: frozenset[Status] = frozenset().union(*(TRANSITIONS[verb].targets for verb in _CARRIED_OUT_BY[action]))
-    # A worker that waits takes what is pending at once.
+    # A waiting worker claims a pending task at once.
     return to | LEASED if _S.PENDING in to else to
 
 
 ADMITS: Mapping[Action, frozenset[Status]] = MappingProxyType({action: _admits(action) for action in _CARRIED_OUT_BY})
-"""The states in which an action does anything."""
+"""The states in which an action has an effect."""
 
 LEADS_TO: Mapping[Action, frozenset[Status]] = MappingProxyType(
     {action: _leads_to(action) for action in _CARRIED_OUT_BY}
 )
-"""Where an action that was carried out may be seen to have left a task."""
+"""The states in which a task may be seen after an action was carried out."""

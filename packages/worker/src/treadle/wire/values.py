@@ -1,8 +1,8 @@
-"""Which JSON values can be kept: the one rule that the SDK obeys before it sends, and the server for each item.
+"""Which JSON values can be stored: the one rule that the SDK checks before it sends, and the server for each item.
 
-What JSON can't carry, or one of the databases can't keep, is a bad value: a NUL character, half of a surrogate pair, a
+A value is bad if JSON can't carry it or one of the databases can't store it: a NUL character, a lone surrogate, a
 number that is not finite or has more than 4,300 digits, and more than 64 levels of arrays and objects, counted from the
-value itself. `Unread` stands in a parsed frame for what a reader could not even make a value of.
+value itself. `Unread` replaces, in a parsed frame, a value that could not be read at all.
 """
 
 import math
@@ -14,16 +14,16 @@ MOST_LEVELS = 64
 """How deep arrays and objects may nest."""
 
 MOST_VALUES = 1_000_000
-"""Values of a request or a frame, with the names in its objects: a million take a tenth of a second of everybody's."""
+"""Values of a request or a frame, names in objects included: a million block the loop for a tenth of a second."""
 
 MOST_DIGITS = 4300
-"""Digits of a number: so many Python reads and writes, and every database keeps them."""
+"""Digits of a number: what Python reads and writes by default, and every database stores."""
 
 LEAST_INTEGER = -(2**63)
-"""The least of the protocol's own integers, which are signed and have 64 bits."""
+"""The smallest of the protocol's own integers, which are signed 64-bit numbers."""
 
 MOST_INTEGER = 2**63 - 1
-"""The greatest of them."""
+"""The largest of them."""
 
 AROUND_VALUES = 8
 """Levels of a request around the values in it, more than any has."""
@@ -33,33 +33,33 @@ REQUEST_LEVELS = MOST_LEVELS + AROUND_VALUES
 
 _BEYOND = 10**MOST_DIGITS
 _BELOW = -_BEYOND
-"""Made once: to negate 4,300 digits takes a third of what a number costs to look at."""
+"""Computed once: negating 4,300 digits takes a third of the time of checking a number."""
 _LONGEST_PLACE = 100
 
-NUL = "a NUL character, which can't be kept; leave it out"
+NUL = "a NUL character, which can't be stored; remove it"
 """Why a text with a NUL character is refused."""
-SURROGATE = "half of a surrogate pair, which is no text; send valid Unicode"
-"""Why a text with half of a surrogate pair is."""
+SURROGATE = "a lone surrogate, which is not valid text; send valid Unicode"
+"""Why a text with a lone surrogate is refused."""
 NOT_FINITE = "a number that is not finite (NaN, an infinity, or beyond ±1.8e308); send null or a text"
-"""Why NaN, an infinity, and a number that only looks finite are."""
+"""Why NaN, an infinity, and a number that overflows to one are refused."""
 TOO_LONG = f"a number of more than {MOST_DIGITS:,} digits; send it as a text"
-"""Why a number with too many digits is."""
-TOO_DEEP = f"more than {MOST_LEVELS} levels of arrays and objects; send less deep data, or a text"
-"""Why what nests too deep is."""
-NO_JSON = "which is no JSON"
-"""Why what is no JSON is, behind its type."""
+"""Why a number with too many digits is refused."""
+TOO_DEEP = f"more than {MOST_LEVELS} levels of arrays and objects; send shallower data, or a text"
+"""Why a value that nests too deep is refused."""
+NO_JSON = "which is not JSON"
+"""Why a value that is not JSON is refused; follows its type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What stands in a parsed text for a value that can't be read; `why` is one of the reasons of this module."""
+    """A placeholder in parsed JSON for a value that can't be read; `why` is one of the reasons of this module."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A bad value: where it stands, such as `result.pages[3].text`, and what is wrong with it."""
+    """A bad value: where it is, such as `result.pages[3].text`, and what is wrong with it."""
 
     place: str
     why: str
@@ -74,7 +74,7 @@ class Fault:
 
 
 class BadValue(ValueError):
-    """A value that can't be kept; `fault` says where and why."""
+    """A value that can't be stored; `fault` says where and why."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(str(fault))
@@ -85,20 +85,20 @@ def has_too_many(text: bytes) -> bool:
     """Return whether a JSON text has more than `MOST_VALUES`, before it is read."""
     if len(text) <= MOST_VALUES or _marks(text) <= MOST_VALUES:
         return False
-    # What stands in texts is none; an escaped quote ends no text.
+    # Marks within strings don't count; an escaped quote does not end a string.
     plain = text.replace(rb"\\", b"").replace(rb"\"", b"")
     return plain.count(b'"') > 2 * MOST_VALUES or _marks(b"".join(plain.split(b'"')[::2])) > MOST_VALUES
 
 
 def _marks(text: bytes) -> int:
-    """Return how many characters stand before a value each, or behind a name."""
+    """Return the number of characters that precede a value or follow a name."""
     return sum(map(text.count, (b",", b":", b"[", b"{")))
 
 
 def is_kept(value: Any, levels: int = MOST_LEVELS) -> bool:
-    """Return whether a value, of dicts, lists, texts, numbers, booleans and None, can be kept; without saying why not.
+    """Return whether a value, of dicts, lists, texts, numbers, booleans and None, can be stored, not why not.
 
-    Level by level, and all texts in one look: that takes a little more than half of what a look at each text does.
+    It goes level by level and checks all texts joined, in a little more than half the time of checking each text.
     """
     level, texts = [value], []
     for depth in range(levels + 1):
@@ -125,7 +125,7 @@ def is_kept(value: Any, levels: int = MOST_LEVELS) -> bool:
             elif item is not None and kind is not bool:
                 if _why(item, levels - depth) is not None:
                     return False
-                # Of a class of its own, as an enumeration's members are.
+                # An instance of a subclass, such as a member of an enumeration.
                 if isinstance(item, dict):
                     texts.extend(item)
                     below.extend(item.values())
@@ -137,7 +137,7 @@ def is_kept(value: Any, levels: int = MOST_LEVELS) -> bool:
     try:
         return _is_text("".join(texts))
     except TypeError:
-        # A key that is no text.
+        # A key that is not a string.
         return False
 
 
@@ -153,7 +153,7 @@ def _is_text(text: str) -> bool:
 
 
 def fault(value: Any, place: str = "", levels: int = MOST_LEVELS) -> Fault | None:
-    """Return the first thing in a value that can't be kept, or None; `place` is what the value is called."""
+    """Return the first part of a value that can't be stored, or None; `place` is what the value is called."""
     if is_kept(value, levels):
         return None
     while (why := _why(value, levels)) is None:
@@ -188,7 +188,7 @@ def _fault_of_keys(value: dict[Any, Any]) -> str | None:
 
 
 def _first_bad(values: list[Any], levels: int) -> int:
-    """Return the place of the first bad value, by halves: no more work than looking at all of them twice."""
+    """Return the index of the first bad value, by bisection: no more work than checking all of them twice."""
     low, high = 0, len(values)
     while high - low > 1:
         middle = (low + high) // 2
@@ -209,7 +209,7 @@ def _shortened(place: str) -> str:
 
 
 def _why(item: Any, levels: int) -> str | None:
-    """Return what is wrong with a value as such, not with what is in it."""
+    """Return what is wrong with the value itself, apart from its contents."""
     match item:
         case Unread():
             return item.why

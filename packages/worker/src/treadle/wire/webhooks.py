@@ -1,4 +1,4 @@
-"""Webhooks: where outcomes of tasks are told, and what could not be delivered."""
+"""Webhooks: where outcomes of tasks are sent, and the deliveries that failed."""
 
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ from treadle.wire.status import TERMINAL, Status
 DeliveryState = Literal["dead", "waiting"]
 
 NAME = r"^[A-Za-z0-9._-]{1,64}$"
-"""How a webhook's name is written."""
+"""The form of a webhook's name."""
 
 
 def _url(text: str) -> str:
@@ -21,9 +21,9 @@ def _url(text: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("write a URL such as https://example.org/hook")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("holds a user or a password; what is sent is signed instead")
+        raise ValueError("contains a user or a password; deliveries are signed instead")
     if not text.isascii() or not text.isprintable() or " " in text or "\\" in text:
-        raise ValueError("holds a space, a control character, a backslash or what is not ASCII; encode it")
+        raise ValueError("contains a space, a control character, a backslash or a non-ASCII character; encode it")
     if not 0 < (parts.port or 80) < 65_536:  # port raises ValueError when it is no number
         raise ValueError("its port is not between 1 and 65535")
     return text
@@ -38,21 +38,21 @@ FullName = Annotated[Text, AfterValidator(_job)]
 
 
 class WebhookSet(Request):
-    """Makes a webhook or changes it: `PUT /v1/rooms/{room}/webhooks/{name}`."""
+    """Creates or changes a webhook: `PUT /v1/rooms/{room}/webhooks/{name}`."""
 
     url: Url
     jobs: list[FullName] | None = Field(default=None, min_length=1, max_length=100)
-    """Full names of jobs; left out, every job."""
+    """Full names of the jobs whose outcomes are sent; left out, every job."""
     statuses: list[Status] = Field(default_factory=lambda: sorted(TERMINAL), min_length=1, max_length=3)
-    """Outcomes that are told: completed, failed, cancelled."""
+    """The outcomes that are sent: completed, failed, cancelled."""
     rotate: Flag = False
-    """Make a new secret, and show it."""
+    """Create a new secret and show it."""
 
     @field_validator("statuses")
     @classmethod
     def _outcomes(cls, value: list[Status]) -> list[Status]:
         if wrong := [status for status in value if status not in TERMINAL]:
-            raise ValueError(f"{', '.join(wrong)}: no outcome; those are completed, failed and cancelled")
+            raise ValueError(f"{', '.join(wrong)}: not an outcome; use completed, failed or cancelled")
         return sorted(set(value))
 
 
@@ -67,45 +67,45 @@ class WebhookItem(Model):
     statuses: list[Status]
     owner: str
     stands_still: str | None = None
-    """Why nothing is sent: its owner has no valid token. What is to be told waits."""
+    """Why nothing is sent: the owner has no valid token. Deliveries wait until there is one."""
     created_at: Instant
     updated_at: Instant
     waiting: int = 0
-    """Deliveries that are still tried."""
+    """Deliveries that are still being attempted."""
     dead: int = 0
-    """Deliveries that were given up, and may be redelivered."""
+    """Deliveries that were given up; they can be redelivered."""
     secret: str | None = None
-    """What signs the deliveries (`whsec_…`): only in the answer that made it."""
+    """The secret that signs the deliveries (`whsec_…`): only in the answer to the request that created it."""
 
 
 class DeliveryItem(Model):
-    """One outcome for one webhook."""
+    """A delivery: one outcome for one webhook."""
 
     id: str
-    """The `webhook-id` of every try."""
+    """The `webhook-id` of every attempt."""
     task_id: str
     job_name: str
     status: Status
     created_at: Instant
     attempts: int
-    """How often it was tried."""
+    """The number of attempts so far."""
     next_at: Instant | None = None
-    """When it is tried next."""
+    """When the next attempt is due."""
     dead_at: Instant | None = None
     answered: int | None = None
-    """The HTTP status of the last answer; null when there was none."""
+    """The HTTP status of the last answer; null if there was none."""
     error: str | None = None
-    """What was wrong with the last try."""
+    """The error of the last attempt."""
 
 
 class Redeliver(Request):
-    """Tries dead deliveries again: `POST /v1/rooms/{room}/webhooks/{name}/redeliver`."""
+    """Redelivers dead deliveries: `POST /v1/rooms/{room}/webhooks/{name}/redeliver`."""
 
     ids: list[Uuid] | None = Field(default=None, min_length=1, max_length=1000)
-    """Which; left out, all."""
+    """The ids of the deliveries; left out, all dead ones."""
 
 
 class Redelivered(Model):
-    """How many dead deliveries are tried again."""
+    """The number of dead deliveries that will be attempted again."""
 
     redelivered: int

@@ -1,4 +1,4 @@
-"""Workers: registration, heartbeats, and what a heartbeat is answered."""
+"""Workers: registration, heartbeats, and the answers to heartbeats."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ class WorkerRegister(Request):
     """A new worker: `POST /v1/workers`; every field may be left out."""
 
     id: Uuid | None = None
-    """On the session socket: the id of a worker that comes back."""
+    """On the session socket: the id of a worker that reconnects."""
     name: Text | None = None
     group: Text | None = None
     pool: Text | None = None
@@ -55,37 +55,37 @@ class Heartbeat(Request):
 
 
 class TakenUntil(Model):
-    """Until when a run is its worker's: the committed instant, and the seconds left when it was answered."""
+    """How long a run belongs to its worker: the committed instant, and the seconds left at the time of the answer."""
 
     task_id: str
     run_id: int
     taken_until: Instant
     seconds_left: float
     pause: bool = False
-    """Of a reclaim: whether the run is to stop with a checkpoint and report `paused`."""
+    """For a reclaim: whether the run must stop with a checkpoint and report `paused`."""
     credentials: str | None = Field(default=None, repr=False)
-    """Of a reclaim: a fresh temporary credential for the run."""
+    """For a reclaim: a new temporary credential for the run."""
 
 
 class RunName(Model):
-    """A run, named in an answer."""
+    """A reference to a run, in an answer."""
 
     task_id: str
     run_id: int
 
 
 BUSY_BEAT_SECONDS = 2.0
-"""How often a worker beats that runs something."""
+"""Seconds between the heartbeats of a worker that is running something."""
 
 IDLE_BEAT_SECONDS = 15.0
-"""How often a worker beats that runs nothing."""
+"""Seconds between the heartbeats of an idle worker."""
 
 BEATS_UNTIL_LOST = 3
-"""How many heartbeats of its own fit at least into the time after which a worker is lost."""
+"""The minimum number of heartbeats within the time after which a silent worker is lost."""
 
 
 def beat_every(lost_after: float, *, is_busy: bool) -> float:
-    """Return how many seconds apart the heartbeats of a worker are expected that is lost after `lost_after` seconds."""
+    """Return the expected seconds between heartbeats of a worker that is lost after `lost_after` seconds."""
     return min(BUSY_BEAT_SECONDS if is_busy else IDLE_BEAT_SECONDS, lost_after / BEATS_UNTIL_LOST)
 
 
@@ -93,9 +93,9 @@ class HeldRun(RunName):
     """A run that a worker holds, as the server shows it."""
 
     job_name: str | None = None
-    """In answers to a heartbeat it is left out, like `since`."""
+    """Left out of answers to a heartbeat, like `since`."""
     since: Instant | None = None
-    """When it started, or was claimed if it has not."""
+    """When the run started, or was claimed if it has not started."""
 
 
 class WorkerItem(Model):
@@ -113,31 +113,32 @@ class WorkerItem(Model):
     heartbeat_age: float = 0.0
     """Seconds since the last heartbeat."""
     beat_seconds: float = IDLE_BEAT_SECONDS
-    """How often it is expected to beat: 2 with a run, and after it lost one until it has beaten; less often without."""
+    """Expected seconds between heartbeats: 2 while it holds a run, and after it lost one until its next heartbeat; more
+    while it is idle."""
     idle_beat_seconds: float = IDLE_BEAT_SECONDS
-    """How often it is to beat while it runs nothing: 15, or a third of `lost_after_seconds`, whichever is less."""
+    """Seconds between heartbeats while it is idle: 15, or a third of `lost_after_seconds`, whichever is less."""
     lost_after_seconds: float = 60.0
-    """Without a heartbeat for so long it is lost."""
+    """Seconds without a heartbeat after which the worker is lost."""
     away_since: Instant | None = None
-    """When its socket broke, at whichever server, of one that is not back; null while it is there, or over HTTP."""
+    """When its socket broke, on any server, if it has not reconnected; null while it is connected, or uses HTTP."""
     created_at: Instant
     jobs: list[str] = Field(default_factory=list)
     job_count: int = 0
     running: list[HeldRun] = Field(default_factory=list)
-    """What it holds: the 100 runs that came first, of `running_count`."""
+    """The runs it holds: the first 100 of `running_count`."""
     running_count: int = 0
     used: int = 0
-    """The weight of what it holds."""
+    """The total weight of the runs it holds."""
     owner: str | None = None
 
 
 class HeartbeatAnswer(WorkerItem):
-    """What the worker must do now. Of what it holds, `running` and `used` are what the beat has renewed."""
+    """What the worker must do now. `running` and `used` cover only the runs that the heartbeat renewed."""
 
     cancel: list[RunName] = Field(default_factory=list)
-    """Runs whose task was cancelled or taken away while the code still runs: stop it."""
+    """Runs whose task was cancelled or taken away while the code still runs: stop the code."""
     pause: list[RunName] = Field(default_factory=list)
     gone: list[RunName] = Field(default_factory=list)
-    """Runs that are no longer this worker's."""
+    """Runs that no longer belong to this worker."""
     taken_until: list[TakenUntil] = Field(default_factory=list)
-    """Leases, and holds of runs that are over while their code still runs."""
+    """Leases, and holds of runs that have ended while their code still runs."""

@@ -62,9 +62,9 @@ class AnnounceArtifact(OneRow):
         if kept.is_expired(work.now):
             raise ArtifactConflict(f"artifact {kept.name!r} has expired and is being removed; take another name")
         if not same_upload(kept, self.wanted, is_expiry_named=self.is_expiry_named):
-            has = "has" if kept.is_stored else "has announced, and not uploaded,"
+            has = "already has" if kept.is_stored else "has announced, but not uploaded,"
             raise ArtifactConflict(
-                f"run {kept.run_id} {has} an artifact {kept.name!r} of {kept.size} bytes, {kept.content_type}, already:"
+                f"run {kept.run_id} {has} an artifact {kept.name!r} of {kept.size} bytes, {kept.content_type}:"
                 " repeat that, or take another name"
             )
         if kept.sha256 is None and self.wanted.sha256 is not None:
@@ -103,7 +103,7 @@ class StoreArtifact(OneRow):
         task = get_task(work, self.task_id)
         kept = work.artifacts.get(self.artifact.key)
         if kept is None or kept.id != self.artifact.id or kept.is_expired(work.now):
-            raise ArtifactNotFound(f"the upload of {self.artifact.name!r} is no longer awaited; announce it again")
+            raise ArtifactNotFound(f"the upload of {self.artifact.name!r} is no longer expected; announce it again")
         if kept.is_stored:
             if kept.sha256 != self.sha256:
                 raise ArtifactConflict(f"artifact {kept.name!r} is stored already, with other content")

@@ -31,11 +31,13 @@ def check_flow(work: UnitOfWork, principal: Principal, room: str, wanted: FlowWa
     if not _adds(work, principal, flow):
         if not sees_flow(principal, flow):
             raise FlowNotFound(f"there is no flow {flow.id}")
-        raise Forbidden(f"flow {flow.id} is another user's: only they, and its running tasks, add to it")
+        raise Forbidden(f"flow {flow.id} belongs to another user: only they and its running tasks can add to it")
     if flow.room != room:
-        raise ValidationFailed(f"flow_id: the flow stands in room {flow.room}; submit to it from there")
+        raise ValidationFailed(f"flow_id: the flow is in room {flow.room}; submit to it from there")
     if wanted.name is not None and wanted.name != flow.name:
-        raise ValidationFailed(f"flow_name: the flow is called {flow.name!r}; leave it out, or take another flow_id")
+        raise ValidationFailed(
+            f"flow_name: the flow is already named {flow.name!r}; leave flow_name out, or use another flow_id"
+        )
 
 
 def _adds(work: UnitOfWork, principal: Principal, flow: Flow) -> bool:

@@ -127,7 +127,7 @@ class RegisterJob(OneRow):
         whose = f" (of {job.origin})" if job.origin and job.origin != self.origin else ""
         raise SchemaConflict(
             f"{job.full_name} is registered with another schema{whose}"
-            f"{', which this one does not only widen' if self.widen else ''}: replace it with replace: true"
+            f"{', and this one does more than widen it' if self.widen else ''}: replace it with replace: true"
             " (treadle worker --replace-schema), or use another name"
         )
 
@@ -139,10 +139,10 @@ class RegisterJob(OneRow):
         if self.replace:
             check_schema(self.principal, job)
             return
-        wanted = "as encrypted, and this one is not" if job.encrypted else "and not as encrypted, which this one is"
+        wanted = "as encrypted, and this one is not" if job.encrypted else "as not encrypted, and this one is"
         raise SchemaConflict(
             f"{job.full_name} is registered {wanted}: change that with replace: true (treadle worker"
-            " --replace-schema) when all of its workers have the keys, or use another name"
+            " --replace-schema) once all of its workers have the keys, or use another name"
         )
 
     def _worker(self, work: UnitOfWork) -> Worker | None:

@@ -64,7 +64,7 @@ class DeleteLimit(OfLimit):
             raise LimitNotFound(f"there is no limit {self.name!r} in room {self.room}")
         if (self.room, self.name) in work.named_limits or self._is_named_by_now(work, limit):
             raise LimitInUse(
-                f"open tasks or jobs name the limit {self.name!r} of room {self.room}, or code that counts against it"
+                f"open tasks or jobs use the limit {self.name!r} of room {self.room}, or code that counts against it"
                 " has not stopped yet: let them end, or register the jobs without it, with replace: true (raise the"
                 " limit meanwhile, if it is in the way)"
             )

@@ -121,7 +121,7 @@ def check_reach(principal: Principal, task_id: TaskId, run_id: int | None) -> No
     """Raise `Forbidden` for a temporary credential of another run, before a word on whether that one exists (C9)."""
     if principal.run is not None and (run_id is None or not principal.may(claim_task(task_id, run_id))):
         own_task, own_run = principal.run
-        raise Forbidden(f"the credential is that of run {own_run} of task {own_task}, and reaches no other")
+        raise Forbidden(f"the credential is for run {own_run} of task {own_task} and reaches no other")
 
 
 def take_report(work: UnitOfWork, task: Task, run_id: int | None, report: RunReport) -> Task:
@@ -152,7 +152,7 @@ def take_report(work: UnitOfWork, task: Task, run_id: int | None, report: RunRep
         case "stopped":
             raise InvalidTaskTransition("the run is still open: report how it ended, not that it stopped")
         case _:
-            raise ValidationFailed(f"{report.kind!r} is no kind of report")
+            raise ValidationFailed(f"{report.kind!r} is not a kind of report")
     return task
 
 
@@ -163,7 +163,7 @@ def _told(report: RunReport) -> StepReport:
 
 
 def _not_unstarted() -> InvalidTaskTransition:
-    return InvalidTaskTransition("only a run that was not started can be handed back")
+    return InvalidTaskTransition("only a run that has not started can be handed back")
 
 
 def _start(work: UnitOfWork, task: Task, run_id: int | None) -> None:

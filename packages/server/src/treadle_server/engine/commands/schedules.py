@@ -106,7 +106,7 @@ class SetSchedule(OfSchedule):
         job = find_job(work, self.room, self.job_name)
         if job.is_internal:
             raise InternalJobNotConfigured(
-                f"{job.full_name} can't be scheduled: its tasks are dispatched by their submit"
+                f"{job.full_name} can't be scheduled: its tasks are dispatched as they are submitted"
             )
         if self.content.schema_version != job.schema_version:
             raise SchemaMoved

@@ -61,9 +61,9 @@ class PatchStatus(OneRow):
             life.check_owner(task, run_id)
         verb = REPORTED.get(self.status)
         if verb is None:
-            raise InvalidTaskTransition(f"no update leads to {self.status}; see the verbs resume, rerun and pause")
+            raise InvalidTaskTransition(f"a task can't be set to {self.status}; use the verb resume, rerun or pause")
         if not task.is_leased:
-            raise InvalidTaskTransition(f"the task is {task.status}: no run of it is open")
+            raise InvalidTaskTransition(f"the task is {task.status} and has no open run")
         if not owns:
             self._check_not_lost(work, task)
             raise Forbidden(f"run {task.run_id} belongs to another user's worker")
@@ -87,4 +87,4 @@ class PatchStatus(OneRow):
     def _check_not_lost(self, work: UnitOfWork, task: Task, *, owned: bool = False) -> None:
         """Raise `StaleRun` when the asker's worker had the task: a 403 would make an older client end."""
         if self.run_id is None and (owned or self.principal.user in work.past_owners.get(task.seq, ())):
-            raise StaleRun("your worker has lost the task: stop the code")
+            raise StaleRun("your worker no longer holds the task; stop the code")

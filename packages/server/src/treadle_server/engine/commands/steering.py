@@ -117,7 +117,7 @@ class Steer(OneRow):
             case "resolve":
                 self._resolve(work, task)
             case _:
-                raise ValidationFailed(f"{self.action!r} is no action: use cancel, pause, resume, resolve or rerun")
+                raise ValidationFailed(f"{self.action!r} is not an action: use cancel, pause, resume, resolve or rerun")
         return task
 
     def _pause(self, work: UnitOfWork, task: Task) -> None:
@@ -136,7 +136,7 @@ class Steer(OneRow):
         if task.unique_key is not None and task.completed_at is not None:
             other = work.unique.get((task.job_num, task.unique_key))
             if other is not None and other.completed_at is None and other.id != task.id:
-                raise InvalidTaskTransition(f"task {other.id} holds the unique key {task.unique_key!r} now")
+                raise InvalidTaskTransition(f"task {other.id} now holds the unique key {task.unique_key!r}")
         verb, function = (Verb.RESUME, life.resume) if self.action == "resume" else (Verb.RERUN, life.rerun)
         advance(task.status, verb, Status.PENDING)
         life.check_deadline(task, work.now)

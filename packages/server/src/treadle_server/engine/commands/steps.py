@@ -76,8 +76,8 @@ def check_suspension(work: UnitOfWork, task: Task, told: StepReport) -> None:
     step = _step(work, task, told, kind="receive" if told.receives else "sleep")
     if (kept := work.steps.kept.get(step.key)) is not None:
         raise TaskConflict(
-            f"step {kept.name!r}, number {kept.occurrence} of that name, is kept since run {kept.run_id}: read the kept"
-            " steps before waiting by one"
+            f"step {kept.name!r}, number {kept.occurrence} of that name, was kept in run {kept.run_id}: read the kept"
+            " steps before waiting in one"
         )
     check_step(task, None)
 
@@ -115,7 +115,7 @@ def clear_steps(work: UnitOfWork, task: Task, from_step: str | None) -> None:
 
 def _kept_by(task: Task) -> str:
     if not task.steps:
-        return "it keeps none at all; rerun it from its start"
+        return "it keeps none; rerun it from its start"
     return (
         f"`treadle task {task.id}`, or GET /v1/tasks/{task.id}/steps, names the {counted(task.steps, 'step')} it keeps"
     )
@@ -147,10 +147,10 @@ class SendMessage(OneRow):
         known = work.steps.messages.get((task.seq, self.name, self.id))
         if known is not None:
             if not same_json(known.data, self.data):
-                raise TaskConflict(f"message {self.id!r} of the name {self.name!r} was sent before, with other data")
+                raise TaskConflict(f"message {self.id!r} named {self.name!r} was already sent with other data")
             return known, False
         if task.completed_at is not None:
-            raise InvalidTaskTransition(f"send: the task is {task.status}, and receives no messages any more")
+            raise InvalidTaskTransition(f"send: the task is {task.status} and no longer receives messages")
         if task.is_encrypted:
             check_words({"data": self.data}, {})
         waiting, number = work.steps.count(task.seq)

@@ -110,7 +110,7 @@ def _known(work: UnitOfWork, item: Submission, job: Job) -> Task | None:
 
 def held_by(principal: Principal, holder: Task) -> UniqueKeyHeld:
     """Return what is said to who wants the unique key of another task; of one that they don't see no more than that."""
-    whose = f"task {holder.id}" if sees(principal, holder) else "a task that this token does not see"
+    whose = f"task {holder.id}" if sees(principal, holder) else "a task that this token may not read"
     return UniqueKeyHeld(f"the unique key {holder.unique_key!r} is held by {whose}")
 
 
@@ -196,7 +196,7 @@ class Submit(_OfItems):
         seen: dict[TaskId, bytes] = {}
         for item in self.items if len(self.items) > 1 else ():
             if item.id is not None and seen.setdefault(item.id, item.content_hash) != item.content_hash:
-                raise TaskConflict(f"id {item.id} stands twice in this request, with different content")
+                raise TaskConflict(f"id {item.id} is given twice in this request, with different content")
 
     def _check(self, work: UnitOfWork, item: Submission, job: Job) -> None:
         if not work.rules.has_executor(job):
@@ -224,7 +224,7 @@ class Submit(_OfItems):
 
     def _check_same(self, first: Task, item: Submission) -> None:
         if first.content_hash not in {item.content_hash, *item.older_hashes} or first.submitter != self.principal.user:
-            raise TaskConflict(f"task {item.id} exists with other content; choose another id")
+            raise TaskConflict(f"task {item.id} already exists with other content; choose another id")
 
     def _put(self, work: UnitOfWork, item: Submission, job: Job, done: Mapping[int, Submitted]) -> Submitted:
         if (first := _known(work, item, job)) is not None:

@@ -34,7 +34,7 @@ def get_worker(work: UnitOfWork, principal: Principal, worker_id: WorkerId) -> W
 def check_present(worker: Worker) -> None:
     """Raise `WorkerNotFound` when the worker is lost: it serves no job any more, so it must register again."""
     if worker.state is WorkerState.LOST:
-        raise WorkerNotFound(f"worker {worker.id} was not heard of for too long and is lost: register again")
+        raise WorkerNotFound(f"worker {worker.id} was not heard from for too long and is lost: register again")
 
 
 def revive(work: UnitOfWork, worker: Worker) -> None:
@@ -228,8 +228,8 @@ class FindClaims(OfWorker):
             return None
         if kept.body != self.key.body:
             raise TaskConflict(
-                f"under the Idempotency-Key {self.key.text!r} another claim was made: its body was not the same;"
-                " take a new key for each request, and this one for its repetition alone"
+                f"the Idempotency-Key {self.key.text!r} was used for a claim with another body; use a new key for each"
+                " request, and the same key only to repeat one"
             )
         claimed = [(work.tasks.get(task_id), run_id) for task_id, run_id in kept.runs]
         return [

@@ -242,7 +242,7 @@ class HeadCache:
             try:
                 await self._go_on(beside, short, most, now)
             except (SQLAlchemyError, OSError) as error:
-                log.info("what comes next in the queues could not be read ahead (%s)", error)
+                log.info("could not read ahead in the queues (%s)", error)
 
     async def _go_on(self, tx: Tx, short: Mapping[int, CachedHead], most: int, now: datetime) -> None:
         """Read up to `most` tasks on behind each of the lanes, no more than can be kept.

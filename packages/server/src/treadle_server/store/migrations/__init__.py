@@ -65,12 +65,12 @@ def check_current(connection: Connection, name: str) -> None:
     """Raise `ValidationFailed` unless the database, called `name`, is at the newest revision; or `DatabaseIsNewer`."""
     found = revisions(connection)
     if not found:
-        raise ValidationFailed(f"{name} is no database of Treadle's: it has no table alembic_version")
+        raise ValidationFailed(f"{name} is not a Treadle database: it has no table alembic_version")
     if (refused := refusal(connection, found)) is not None:
         raise refused
     if found != [HEAD]:
         raise ValidationFailed(
-            f"{name} is of an older version (revision {', '.join(found)}, not {HEAD}): bring it up to date first, with"
+            f"{name} is of an older version (revision {', '.join(found)}, not {HEAD}): migrate it first with"
             " `treadle migrate --database-url URL`"
         )
 
@@ -87,7 +87,7 @@ def refusal(connection: Connection, found: list[str]) -> DatabaseIsNewer | Valid
         is_file = connection.dialect.name == "sqlite"
         others = {name for name in there if not name.startswith("_")} if is_file else there & set(metadata.tables)
         if others:
-            return ValidationFailed(_STRANGE.format("no revision of Treadle's"))
+            return ValidationFailed(_STRANGE.format("no revision of Treadle"))
         return None if is_file else _ill_encoded(connection)
     unknown = ", ".join(revision for revision in found if revision not in REVISIONS)
     if not there >= _FIRST:
@@ -95,7 +95,7 @@ def refusal(connection: Connection, found: list[str]) -> DatabaseIsNewer | Valid
     if unknown:
         return DatabaseIsNewer(newer_than_known(unknown))
     if len(found) > 1:
-        return ValidationFailed(HALF_DONE.format(f"{' and '.join(sorted(found))} are noted, and one should be"))
+        return ValidationFailed(HALF_DONE.format(f"{' and '.join(sorted(found))} are noted, but only one should be"))
     return None
 
 
@@ -103,14 +103,14 @@ _FIRST = frozenset({"jobs", "lanes", "tasks", "runs", "workers"})
 """Tables that every revision has."""
 
 _STRANGE = (
-    "the database has tables, and {}: give Treadle a database of its own, or restore the backup if it was Treadle's;"
+    "the database has tables, but {}: give Treadle a database of its own, or restore the backup if it was Treadle's;"
     " nothing was changed"
 )
 
 
 HALF_DONE = (
     "{}: a migration was interrupted, or somebody changed the tables; stop the servers and restore the backup from"
-    " before it; Treadle's migrations are done whole or not at all"
+    " before it; Treadle's own migrations are atomic"
 )
 
 
@@ -120,7 +120,7 @@ def _ill_encoded(connection: Connection) -> ValidationFailed | None:
     if encoding == ENCODING:
         return None
     return ValidationFailed(
-        f"the database's encoding is {encoding}, which can't keep every text: make one with CREATE DATABASE …"
+        f"the database's encoding is {encoding}, which can't store every text: create one with CREATE DATABASE …"
         f" ENCODING '{ENCODING}' TEMPLATE template0"
     )
 
@@ -141,12 +141,12 @@ def said_of_schemas(connection: Connection) -> str | None:
     if len(found) < 2:
         return None
     return (
-        f"tables of Treadle's stand in the schemas {', '.join(found)} of one database, whose servers take the same"
-        " locks: nothing is promoted, swept or scheduled in all but one of them"
+        f"there are Treadle tables in the schemas {', '.join(found)} of one database, whose servers share their"
+        " locks: tasks are promoted, swept and scheduled in only one of them"
     )
 
 
-OWN_DATABASE = "give each a database of its own (`pg_dump -n SCHEMA`), and drop the schemas that nobody uses"
+OWN_DATABASE = "give each its own database (`pg_dump -n SCHEMA`), and drop the schemas that are not in use"
 """What to do about it."""
 
 _SCHEMAS = text(
@@ -158,8 +158,8 @@ _SCHEMAS = text(
 def newer_than_known(revision: str) -> str:
     """Return what to say of a database that a newer server has migrated."""
     return (
-        f"the database's schema is at revision {revision}, and this server knows those up to {HEAD}: a newer one has"
-        " migrated it; nothing was changed, install that version of treadle-server"
+        f"the database's schema is at revision {revision}, but this server knows only those up to {HEAD}: a newer"
+        " one has migrated it; nothing was changed, install that version of treadle-server"
     )
 
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 CHANGED = "tasks were changed by another writer"
 
-UNBELIEVED = "the time, or who writes, is another than this server believed"
+UNBELIEVED = "the clock was set, or another server has written, since this server last looked"
 
 Opened = tuple[AsyncConnection, "asyncpg.Connection[Any]"]
 """A connection in a transaction, and the driver's own."""

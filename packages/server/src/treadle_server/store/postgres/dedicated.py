@@ -127,7 +127,7 @@ async def _connect(dsn: str) -> "asyncpg.Connection[Any]":
 
 
 POOLED = (
-    "a pool of connections stands before the database, and what a session keeps there would be lost: set"
+    "the database is behind a connection pooler, which would lose the state of the session: set"
     " TREADLE_DATABASE_DIRECT_URL to PostgreSQL itself"
 )
 

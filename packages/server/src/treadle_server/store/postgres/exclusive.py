@@ -35,8 +35,8 @@ LONGEST_JOIN = "60s"
 """How long a server waits for the others' transactions where it has to write: a migration of theirs may be one."""
 
 HELD = (
-    f"other servers have kept the database's advisory lock {LOCK} for {LONGEST_JOIN}: one of them migrates it, or a"
-    f" transaction hangs. pg_locks has the pid (locktype 'advisory', objid {LOCK}); when that has ended, or was"
+    f"other servers have held the database's advisory lock {LOCK} for {LONGEST_JOIN}: one of them is migrating it, or"
+    f" a transaction hangs. pg_locks has the pid (locktype 'advisory', objid {LOCK}); when that has ended, or was"
     " ended by pg_terminate_backend(pid), start this server again"
 )
 

@@ -37,7 +37,7 @@ WRITABLE = "SELECT 1 / (current_setting('transaction_read_only') = 'off')::int;"
 """Fails with a division by zero at a host that takes no writes: a primary that was made a standby, or read-only."""
 
 READ_ONLY = (
-    "the database takes no writes any more: it is a standby now, or was made read-only; nothing was changed, try again"
+    "the database no longer accepts writes: it is a standby now, or was made read-only; nothing was changed, try again"
 )
 
 LONGEST_WAIT = 30.0
@@ -245,7 +245,7 @@ class PostgresWriter:
             async with asyncio.timeout(LONGEST_WAIT):
                 await self._room.acquire()
         except TimeoutError:
-            raise PoolTimeout("no connection came back in time") from None
+            raise PoolTimeout("timed out waiting for a free connection") from None
 
     def _leave_room(self) -> None:
         self._lent_now -= 1
@@ -285,7 +285,8 @@ class PostgresWriter:
             else:
                 return
         raise StoreUnavailable(
-            "other servers, or another time, come and go without end; nothing was changed, try again", retry_after=1
+            "other servers, or changes of the clock, interfered every time; nothing was changed, try again",
+            retry_after=1,
         )
 
     def _forgetting(self, driver: "asyncpg.Connection[Any]") -> str:

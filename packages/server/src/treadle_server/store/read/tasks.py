@@ -150,5 +150,5 @@ def _read_cursor(cursor: str) -> int:
     except (ValueError, binascii.Error):
         seq = -1
     if not 0 <= seq < 2**63:
-        raise ValidationFailed("cursor: not one that a page of this list gave; leave it out to start anew")
+        raise ValidationFailed("invalid cursor: pass one from a page of this list, or none to start at the beginning")
     return seq

@@ -39,21 +39,21 @@ def hold_lock(url: URL) -> Iterator[None]:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE)
     except OSError as error:
         raise ValidationFailed(
-            f"{path}, which keeps other servers from the database, can't be made or opened ({error.strerror or error}):"
-            " look at the disk, and at the permissions there"
+            f"the lock file {path} can't be created or opened ({error.strerror or error}): check the disk, and the"
+            " permissions there"
         ) from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise DatabaseInUse(
-                f"another server uses {url.database} already: stop it, or give several servers one PostgreSQL"
+                f"another server is using {url.database}: stop it, or let several servers share a PostgreSQL"
                 " (TREADLE_DATABASE_URL)"
             ) from None
         except OSError as error:  # a file system over a network may keep no locks
             raise ValidationFailed(
-                f"{path}, which keeps other servers from the database, can't be locked ({error.strerror or error}): put"
-                " the database on a disk of this machine, or take a PostgreSQL (TREADLE_DATABASE_URL)"
+                f"the lock file {path} can't be locked ({error.strerror or error}): put the database on a"
+                " local disk, or use PostgreSQL (TREADLE_DATABASE_URL)"
             ) from None
         _check_names(file)
         yield
@@ -69,6 +69,6 @@ def _check_names(file: Path) -> None:
     """
     if file.is_file() and (names := file.stat().st_nlink) > 1:
         raise ValidationFailed(
-            f"{file} has {names} names (hard links), by each of which a server would have another log and lock: keep"
-            f" the one beside which the log (-wal) lies, and remove the others (find / -xdev -samefile {file})"
+            f"{file} has {names} names (hard links), and a server would use a different log and lock with each: keep"
+            f" the one next to the log (-wal), and remove the others (find / -xdev -samefile {file})"
         )

@@ -49,8 +49,8 @@ class FilesInPlace:
                 self._numbers[path] = number
             elif number != first:
                 raise FilesMoved(
-                    f"{path} was removed, or another file put in its place, while this server has it open: put it back,"
-                    " or stop the server, which takes nothing more until then"
+                    f"{path} was removed or replaced while this server had it open: put it back, or stop the server,"
+                    " which accepts nothing more until then"
                 )
 
 

@@ -77,7 +77,7 @@ async def take_turn(tx: Tx) -> None:
     statement = "SELECT pg_try_advisory_xact_lock_shared($1::bigint)"
     [(is_had,)] = await tx.direct.fetch(statement, (_TURNS,))
     if not is_had:
-        raise Overtaken("another server puts in what counts against the limits")
+        raise Overtaken("another server is entering what counts against the limits")
 
 
 _SET_BY = "clock_set_by"

@@ -75,7 +75,7 @@ async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], 
     """
     await lock_limits(tx)
     if not tx.is_exclusive and await named_limits(tx, await limits_by_num(tx, gone)):
-        raise LostUpdate("a limit that is to go is named meanwhile")
+        raise LostUpdate("a limit that was to be removed is in use again")
     awaited: list[BucketId] = []
     changed = list(changed)
     before = {limit.num: limit for limit in await limits_by_num(tx, {limit.num for limit in changed})}
