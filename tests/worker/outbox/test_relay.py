@@ -175,7 +175,8 @@ async def test_nobody_waits_for_the_server_in_order_to_write(
         return await hand_over(client, found)
 
     monkeypatch.setattr(relay, "hand_over", writes)
-    await Relay(shop, client=client, batch=2).run_once()
+    for _ in range(2):
+        await Relay(shop, client=client, batch=2).run_once()
 
     assert await submitted(client) == [0, 1, 2]
 
@@ -189,7 +190,7 @@ def without_begin(connection: Any, _record: object) -> None:
 async def test_a_number_that_is_given_anew_deletes_no_other_row(shop: AsyncEngine, client: Client) -> None:
     ids = await write(shop, range(2))
     async with shop.begin() as connection:
-        stale = await connection.run_sync(outbox_rows.take, TABLE, 0, 10)
+        stale = await connection.run_sync(outbox_rows.take, TABLE, 0, 2, 10)
         await connection.execute(sa.update(TABLE).where(TABLE.c.id == ids[0]).values(id="another"))
         await connection.run_sync(outbox_rows.note_outcomes, TABLE, stale, [])
 
@@ -205,11 +206,53 @@ async def test_long_bodies_are_taken_a_few_at_a_time(
             connection, [note.bind(n, "x" * size) for n, size in enumerate((1400, 1400, 1400, 9000, 1))]
         )
         taken, after = [], 0
-        while (found := await connection.run_sync(outbox_rows.take, TABLE, after, 100)) and len(taken) < 5:
+        while (found := await connection.run_sync(outbox_rows.take, TABLE, after, 5, 100)) and len(taken) < 5:
             taken.append(len(found))
             after = found[-1].seq
 
     assert taken == [2, 1, 1, 1]
+
+
+async def test_f6_a_row_that_is_committed_late_is_handed_over_while_others_keep_coming(
+    shop: AsyncEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transaction began before others and took longer: as long as rows kept coming it waited, without an end."""
+    hand_over, brought = relay.hand_over, list[int]()
+
+    async def busy(client: Client, found: Any) -> Any:
+        brought.extend(row.seq for row in found)
+        if len(brought) < 50:
+            await write(shop, [len(brought)])
+        if brought[-1] == 3:
+            async with shop.begin() as connection:
+                late = await outbox.submit(connection, note.bind(0))
+                await connection.execute(sa.update(TABLE).where(TABLE.c.id == late).values(seq=-1))
+        return await hand_over(client, found)
+
+    monkeypatch.setattr(relay, "hand_over", busy)
+    await write(shop, range(3))
+    async with Relay(shop, client=client, batch=1):
+        await until(lambda: -1 in brought)
+
+    assert brought.index(-1) == 3
+
+
+async def test_one_sweep_ends_while_rows_keep_coming(
+    shop: AsyncEngine, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hands over what waits at this moment: `treadle outbox --once` never ended beside a busy program."""
+    hand_over, brought = relay.hand_over, list[int]()
+
+    async def busy(client: Client, found: Any) -> Any:
+        brought.extend(row.seq for row in found)
+        if len(brought) < 50:
+            await write(shop, range(3))
+        return await hand_over(client, found)
+
+    monkeypatch.setattr(relay, "hand_over", busy)
+    await write(shop, range(3))
+
+    assert (await Relay(shop, client=client, batch=2).run_once()).handed == 3
 
 
 async def test_beside_an_app_it_runs_as_its_lifespan_and_ends_with_it(shop: AsyncEngine, client: Client) -> None:

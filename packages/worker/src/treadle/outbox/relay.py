@@ -17,7 +17,7 @@ from treadle.errors import TreadleError
 from treadle.loops import ended_by
 from treadle.outbox.database import Database
 from treadle.outbox.handing import HandingOutcome, hand_over
-from treadle.outbox.rows import BEFORE_ALL, Row, check_table, note_outcomes, take
+from treadle.outbox.rows import BEFORE_ALL, Row, check_table, last_waiting, note_outcomes, take
 from treadle.outbox.table import TABLE
 from treadle.transport.retries import QuietLog, delays
 from treadle.wire.amounts import amount
@@ -152,6 +152,8 @@ class Relay:
                     else:
                         self._waits.over()
                         pauses = delays()
+                        if swept.handed or swept.refused:
+                            pause = 0.0  # others may have come meanwhile
                 await self._pause(pause)
 
     async def run_with_signals(self) -> None:
@@ -182,12 +184,17 @@ class Relay:
                 yield await stack.enter_async_context(Client(patience=PATIENCE, default=False))
 
     async def _sweep(self, client: Client) -> Swept:
-        """Hand over all that waits, batch by batch."""
+        """Hand over all that waits by now, batch by batch.
+
+        What comes meanwhile is left for the next turn: where it kept coming this one would not end, and what was
+        committed behind its back, with an earlier number, or had to wait, would never be seen again.
+        """
         async with self._database.begin() as do:
             await do(check_table, self._table)
+            last: int = await do(last_waiting, self._table)
         after, swept = BEFORE_ALL, Swept()
-        while not self._stopping.is_set():
-            rows, outcome = await self._hand_batch(client, after)
+        while after < last and not self._stopping.is_set():
+            rows, outcome = await self._hand_batch(client, after, last)
             if not rows:
                 break
             after = rows[-1].seq
@@ -196,16 +203,16 @@ class Relay:
                 log.error("the task %s of %s is refused: %s", row.id, row.job, problem.get("detail"))
         return swept
 
-    async def _hand_batch(self, client: Client, after: int) -> tuple[list[Row], HandingOutcome]:
+    async def _hand_batch(self, client: Client, after: int, last: int) -> tuple[list[Row], HandingOutcome]:
         if self._database.locks:
             async with self._database.begin() as do:
-                rows: list[Row] = await do(take, self._table, after, self._batch)
+                rows: list[Row] = await do(take, self._table, after, last, self._batch)
                 outcome = await self._hand(client, rows)
                 await do(note_outcomes, self._table, outcome.handed, outcome.refused)
             return rows, outcome
         # Nobody may have to wait for the server in order to write: the rows are not held meanwhile.
         async with self._database.begin() as do:
-            rows = await do(take, self._table, after, self._batch)
+            rows = await do(take, self._table, after, last, self._batch)
         outcome = await self._hand(client, rows)
         async with self._database.begin() as do:
             await do(note_outcomes, self._table, outcome.handed, outcome.refused)

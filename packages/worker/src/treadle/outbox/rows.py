@@ -72,13 +72,20 @@ def check_table(connection: Connection, table: Table) -> None:
         )
 
 
-def take(connection: Connection, table: Table, after: int, most: int) -> list[Row]:
-    """Return the next rows behind `after` that wait, in order: up to `most`, fewer where their bodies are long.
+def last_waiting(connection: Connection, table: Table) -> int:
+    """Return the highest number of a row that waits, else the place before all."""
+    last: int | None = connection.scalar(select(func.max(table.c.seq)).where(table.c.refused_at.is_(None)))
+    return BEFORE_ALL if last is None else last
+
+
+def take(connection: Connection, table: Table, after: int, last: int, most: int) -> list[Row]:
+    """Return the rows behind `after` that wait, up to `last`, in order: at most `most`, fewer where bodies are long.
 
     Where the database can, they are locked until the transaction ends, and those that another relay has are left out.
     """
     c = table.c
-    heads = select(c.seq, func.length(c.body)).where(c.refused_at.is_(None), c.seq > after).order_by(c.seq).limit(most)
+    waits = (c.refused_at.is_(None), c.seq > after, c.seq <= last)
+    heads = select(c.seq, func.length(c.body)).where(*waits).order_by(c.seq).limit(most)
     if connection.dialect.name in LOCKING:
         heads = heads.with_for_update(skip_locked=True)
     chosen: list[int] = []
