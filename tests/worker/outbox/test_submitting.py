@@ -203,6 +203,33 @@ async def test_the_index_of_a_table_with_a_long_name_has_one_that_the_database_t
         assert index["name"] == f"ix_{name}_refused_at"
 
 
+@pytest.mark.inside
+async def test_the_table_is_made_by_a_migration_that_alembic_writes(empty_database_url: str) -> None:
+    """It named a type of the outbox's own, which the migration does not import."""
+    from alembic.autogenerate import compare_metadata, produce_migrations, render_python_code
+    from alembic.migration import MigrationContext
+    from alembic.operations import Operations
+
+    metadata = sa.MetaData()
+    outbox.table_in(metadata)
+
+    def migrate(connection: sa.Connection) -> Any:
+        context = MigrationContext.configure(connection)
+        written = render_python_code(produce_migrations(context, metadata).upgrade_ops)  # type: ignore[arg-type]
+        exec(f"if True:\n    {written}", {"sa": sa, "mysql": mysql, "op": Operations(context)})
+        return compare_metadata(context, metadata)
+
+    engine = create_async_engine(async_url(empty_database_url))
+    async with engine.begin() as connection:
+        changes = await connection.run_sync(migrate)
+        await outbox.submit(connection, note.bind(1))
+        waiting = (await connection.run_sync(outbox.listed)).waiting
+    await engine.dispose()
+
+    assert changes == []
+    assert waiting == 1
+
+
 def test_a_registration_is_made_once_for_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
     monkeypatch.setattr(Task, "registration", lambda self, _settings: calls.append(self) or {})

@@ -1,7 +1,7 @@
 """What the relay reads and writes of the outbox: the next rows, and what became of them."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -9,6 +9,8 @@ from typing import Any, Final
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    DateTime,
+    Dialect,
     LargeBinary,
     Table,
     and_,
@@ -21,6 +23,7 @@ from sqlalchemy import (
     type_coerce,
     update,
 )
+from sqlalchemy.dialects import sqlite
 
 from treadle.errors import NoOutbox
 
@@ -56,6 +59,26 @@ class Row:
     """When the server refused it for good; aware, UTC."""
     problem: dict[str, Any] | None = None
     """With which problem (RFC 9457)."""
+
+
+class _WhateverIsThere(sqlite.DATETIME):
+    """An instant of SQLite's, whose column takes numbers and words too: what is none is read as null.
+
+    It may come as bytes, for so the relay reads it. The table's own columns are not of it: a migration that is made of
+    them names their types, and only SQLAlchemy's are there.
+    """
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], datetime | None]:
+        """Return what reads a value."""
+        reading = super().result_processor(dialect, coltype)
+
+        def read(value: Any) -> datetime | None:
+            try:
+                return None if reading is None else reading(value.decode() if isinstance(value, bytes) else value)
+            except (TypeError, ValueError):
+                return None
+
+        return read
 
 
 def utc_now() -> datetime:
@@ -130,10 +153,12 @@ def readable(connection: Connection, table: Table, *names: str) -> list[ColumnEl
     columns: list[ColumnElement[Any]] = [table.c[name] for name in names or (field.name for field in fields(Row))]
     if not _keeps_whatever(connection):
         return columns
-    return [
-        column if column.primary_key else type_coerce(cast(column, LargeBinary), column.type).label(column.name)
-        for column in columns
-    ]
+    return [column if column.primary_key else _as_bytes(column).label(column.name) for column in columns]
+
+
+def _as_bytes(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    kind = _WhateverIsThere() if isinstance(column.type, DateTime) else column.type  # type: ignore[no-untyped-call]
+    return type_coerce(cast(column, LargeBinary), kind)
 
 
 def text_of(read: Any) -> Any:

@@ -1,8 +1,6 @@
 """The table of the outbox, in the user's own database, whichever it is."""
 
-from collections.abc import Callable
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
@@ -18,7 +16,7 @@ from sqlalchemy import (
     Unicode,
     UnicodeText,
 )
-from sqlalchemy.dialects import mysql, sqlite
+from sqlalchemy.dialects import mysql
 from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement, conv
 
 NAME: Final = "treadle_outbox"
@@ -30,28 +28,6 @@ _RowKey = BigInteger().with_variant(Integer, "sqlite")
 
 # MySQL's TEXT ends at 64 KB.
 _Long = UnicodeText().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
-
-
-class _WhateverIsThere(sqlite.DATETIME):
-    """An instant of SQLite's, whose column takes numbers and words too: what is none is read as null.
-
-    It may come as bytes, for so the relay reads it.
-    """
-
-    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], datetime | None]:
-        """Return what reads a value."""
-        reading = super().result_processor(dialect, coltype)
-
-        def read(value: Any) -> datetime | None:
-            try:
-                return None if reading is None else reading(value.decode() if isinstance(value, bytes) else value)
-            except (TypeError, ValueError):
-                return None
-
-        return read
-
-
-_Instant = DateTime().with_variant(_WhateverIsThere(), "sqlite")  # type: ignore[no-untyped-call]
 
 
 def table_in(metadata: MetaData, name: str = NAME, *, schema: str | None = None) -> Table:
@@ -77,8 +53,8 @@ def table_in(metadata: MetaData, name: str = NAME, *, schema: str | None = None)
         Column("job", Unicode(1024), nullable=False),
         Column("body", _Long, nullable=False),
         Column("registration", _Long),
-        Column("created_at", _Instant, nullable=False),
-        Column("refused_at", _Instant),
+        Column("created_at", DateTime, nullable=False),
+        Column("refused_at", DateTime),
         Column("problem", _Long),
         Index(_index_name(name), "refused_at", "seq"),
         schema=schema,
