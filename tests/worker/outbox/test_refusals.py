@@ -232,6 +232,17 @@ async def test_f6_refused_rows_are_listed_tried_again_and_dropped(shop: AsyncEng
     assert (await client.get(mended)).job_name == "@global:tasks:strict"
 
 
+@pytest.mark.parametrize("change", [outbox.retry, outbox.drop])
+async def test_a_refused_row_whose_id_is_written_in_capitals_is_meant_by_it(shop: AsyncEngine, change: Any) -> None:
+    """Other languages write a UUID so; it was listed, and to retry and to drop there was none."""
+    [task_id] = await write(shop, [1])
+    await alter(shop, task_id, id=task_id.upper(), refused_at=sa.func.now())
+
+    async with shop.begin() as connection:
+        assert await connection.run_sync(change, [task_id.upper()]) == 1
+        assert await connection.run_sync(change, [task_id.upper()]) == 0
+
+
 async def test_what_waits_is_not_dropped(shop: AsyncEngine) -> None:
     [waiting] = await write(shop, [1])
 

@@ -68,4 +68,4 @@ def refused_ids(connection: Connection, *, table: Table = TABLE) -> list[str]:
 
 def _refused(table: Table, ids: Collection[GivenId] | None) -> list[ColumnElement[bool]]:
     refused = table.c.refused_at.is_not(None)
-    return [refused] if ids is None else [refused, table.c.id.in_(sorted(map(id_text, ids)))]
+    return [refused] if ids is None else [refused, func.lower(table.c.id).in_(sorted(map(id_text, ids)))]
