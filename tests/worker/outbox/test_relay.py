@@ -292,6 +292,20 @@ async def test_an_engine_that_is_not_async_is_served_aside(tmp_path: Path, clien
     engine.dispose()
 
 
+async def test_an_engine_whose_tables_stand_in_another_schema_is_served(tmp_path: Path, client: Client) -> None:
+    """Each customer has one: the relay said that there is no table, and rows were written there."""
+    plain = sa.create_engine(f"sqlite:///{tmp_path}/shop.db")
+    event.listen(plain, "connect", lambda made, _: made.execute(f"ATTACH '{tmp_path}/one.db' AS customer"))
+    engine = plain.execution_options(schema_translate_map={None: "customer"})
+    with engine.begin() as connection:
+        create_all(connection)
+        outbox.submit_sync(connection, note.bind(1))
+        assert outbox.listed(connection, waiting=True).waiting == 1
+
+    assert (await Relay(engine, client=client).run_once()).handed == 1
+    plain.dispose()
+
+
 async def test_a_database_that_is_not_there_yet_is_waited_for(
     tmp_path: Path, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -88,7 +88,7 @@ def utc_now() -> datetime:
 
 def check_table(connection: Connection, table: Table) -> None:
     """Raise `NoOutbox` when the table is not there."""
-    if not inspect(connection).has_table(table.name, schema=table.schema):
+    if not inspect(connection).has_table(table.name, schema=connection.schema_for_object(table)):
         raise NoOutbox(
             f"the database has no table {table.fullname}: create it with treadle.outbox.create_table, with your"
             " migrations, or by what `treadle outbox ddl` prints"
