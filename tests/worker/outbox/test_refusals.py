@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from tests.worker.outbox.conftest import note, rows, strict, submitted, write
+from tests.worker.proxies import proxy_to
 from treadle import Client, Options, outbox
 from treadle.outbox import Relay
 from treadle.outbox.table import TABLE
@@ -70,6 +71,35 @@ async def test_f6_what_registers_nothing_is_noted_and_the_rows_around_it_are_han
 
     assert (swept.handed, swept.refused, swept.left) == (2, 1, 0)
     assert await problems(shop) == {ids[1]: "validation-error"}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"room": "a/b"},
+        {"room": "@global/.."},
+        {"registration": "{}"},
+        {"registration": '{"name": "nobody"}'},
+        {"registration": '{"room": "a/b", "category": "tasks", "name": "nobody", "schema": {}}'},
+    ],
+)
+async def test_f6_what_leads_nowhere_over_plain_http_is_refused_alone(
+    tmp_path: Path, server: Served, written: dict[str, str]
+) -> None:
+    """The room is a part of the path there: one row with another one kept all rows from being handed over."""
+    shop = sa.create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
+    with shop.begin() as connection:
+        outbox.create_table(connection)
+        _, bad, _ = outbox.submit_many_sync(connection, [note.bind(n) for n in range(3)])
+        values = {"job": "@global:tasks:nobody", **written}
+        connection.execute(sa.update(TABLE).where(TABLE.c.id == bad).values(values))
+    async with proxy_to(server.url) as proxy, Client(proxy.url, server.token, patience=0, default=False) as far:
+        proxy.refuses_sockets = True
+
+        swept = await Relay(shop, client=far).run_once()
+
+    shop.dispose()
+    assert (swept.handed, swept.refused, swept.left) == (2, 1, 0)
 
 
 async def test_f6_a_row_without_a_registration_is_handed_over_behind_one_that_registers_its_job(

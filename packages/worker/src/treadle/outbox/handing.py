@@ -27,6 +27,7 @@ from treadle.errors import (
 )
 from treadle.outbox.rows import Row, not_utf8
 from treadle.wire.amounts import counted
+from treadle.wire.names import InvalidRoom, parse_room
 
 SECONDS = 60.0
 """How long a batch's answers are waited for; the same rows may be sent again."""
@@ -114,8 +115,12 @@ async def _asked(
             outcome.refused.append((row, _problem("validation-error", f"the row's {name} is not UTF-8")))
             continue
         try:
+            parse_room(room)
             items.append(_item(row))
             sent.append(row)
+        except InvalidRoom as error:
+            # Over plain HTTP it would lead to a route that is none, as every row does at a server that is none.
+            outcome.refused.append((row, _problem("invalid-room-id", str(error))))
         except (ValueError, RecursionError) as error:
             outcome.refused.append((row, _problem("validation-error", f"the row's body is no submit: {error}")))
     if outcome.is_late:
@@ -168,6 +173,7 @@ def _asked_of(registration: str | None) -> dict[str, Any]:
     asked = json.loads(registration or "{}")
     if not isinstance(asked, dict):
         raise ValueError("it is to be an object with room, category, name and schema")  # noqa: TRY004 - as its JSON
+    parse_room(asked.get("room"))  # type: ignore[arg-type] # what is no text is no room
     return asked
 
 
