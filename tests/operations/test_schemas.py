@@ -7,7 +7,7 @@ import pytest
 
 from treadle_server.domain.jobs import MOST_TEXT
 from treadle_server.operations import schemas
-from treadle_server.operations.schemas import Validators
+from treadle_server.operations.schemas import Validators, schema_without
 from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +29,24 @@ def test_compiled_schemas_are_kept_as_far_as_they_are_not_too_much_together(monk
         validators.is_checked(text, {}, 2)
 
     assert compiled == [json.loads(text) for text in [*texts, texts[0]]]
+
+
+@pytest.mark.parametrize("most", [2**70 + 1, 10**400], ids=["70 bits", "400 digits"])
+async def test_g9_a_schema_with_a_long_integer_is_one_as_payloads_are(root: httpx.AsyncClient, most: int) -> None:
+    """It was registered, and each of the job's submits was answered 500, or checked against a number near it."""
+    schema = {"type": "object", "properties": {"n": {"maximum": most}}, "required": ["n"]}
+    body = json.dumps({"category": "tasks", "name": "long", "schema": schema, "retain": True})
+    (await root.put("/v1/rooms/lab/jobs", content=body)).raise_for_status()
+
+    answers = [
+        await root.post("/v1/rooms/lab/tasks/lab:tasks:long", content=json.dumps({"payload": {"n": n}}))
+        for n in (most, most + 1)
+    ]
+
+    assert [answer.status_code for answer in answers] == [202, 422]
+    assert schema_without(json.dumps(schema), frozenset({"n"})) == json.dumps(
+        schema | {"required": []}, separators=(",", ":")
+    )
 
 
 async def test_jobs_with_large_schemas_are_remembered_as_far_as_they_are_not_too_much_together(

@@ -4,10 +4,10 @@ Nearly all payloads are checked here, in microseconds. Checks that may take long
 schema (domain/check_cost.py) and the size of the payload, run in another process (operations/checker_process.py).
 """
 
+import json
 from typing import Any
 
 import jsonschema_rs
-import orjson
 
 from treadle_server.domain.check_cost import CheckCost, check_cost
 from treadle_server.domain.lately_used import LatelyUsed
@@ -63,7 +63,7 @@ class Validators:
 
     def _compile(self, schema: str) -> tuple[jsonschema_rs.Validator | None, CheckCost]:
         """Return a schema's validator and its cost; a schema that is too costly is not compiled here."""
-        document = orjson.loads(schema)
+        document = json.loads(schema)  # orjson reads integers beyond 64 bits as floats, or not at all
         cost = check_cost(document, len(schema))
         known = compile_schema(document) if cost.is_cheap else None, cost
         self._kept.put(schema, known, len(schema))
@@ -77,7 +77,7 @@ def schema_without(schema: str, arguments: frozenset[str]) -> str:
     """
     if not arguments:
         return schema
-    document = orjson.loads(schema)
+    document = json.loads(schema)
     known = document.get("properties", {})
     is_closed = document.get("additionalProperties") is False and "patternProperties" not in document
     if is_closed and (unknown := sorted(arguments - known.keys())):
