@@ -149,6 +149,8 @@ def test_what_is_asked_wrongly_says_what_to_do(command: Command, shop: Database,
     assert "which database? Give --database URL" in command.refused("outbox", code=2)
     driverless = command.refused("outbox", "--database", "oracle+cx_oracle://x", "list", code=2)
     assert "needs the driver cx_Oracle" in driverless
+    cut = command.refused("outbox", "--database", "postgresql+asyncpg://x", "--table", "x" * 64, "ddl", code=2)
+    assert "exceeds maximum length of 63" in cut
     empty = f"sqlite:///{tmp_path}/empty.db"
     assert "the database has no table treadle_outbox: create it" in command.refused(*at[:2], empty, "list")
     for doing in ("list", "--once"):

@@ -203,6 +203,15 @@ async def test_the_index_of_a_table_with_a_long_name_has_one_that_the_database_t
         assert index["name"] == f"ix_{name}_refused_at"
 
 
+def test_the_statements_of_a_table_whose_name_the_database_would_cut_are_refused() -> None:
+    """PostgreSQL made one of another name of them, which no relay found."""
+    postgres = sa.make_url("postgresql+asyncpg://").get_dialect()()
+
+    assert "x" * 63 in outbox.ddl(postgres, outbox.table_in(sa.MetaData(), "x" * 63))
+    with pytest.raises(sa.exc.IdentifierError, match="maximum length of 63"):
+        outbox.ddl(postgres, outbox.table_in(sa.MetaData(), "x" * 64))
+
+
 @pytest.mark.inside
 async def test_the_table_is_made_by_a_migration_that_alembic_writes(empty_database_url: str) -> None:
     """It named a type of the outbox's own, which the migration does not import."""

@@ -149,9 +149,15 @@ def drop(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool, i
 @click.pass_obj
 def ddl(place: tuple[str | None, str]) -> None:
     """Print the statements that create the table, in the database's own words."""
+    from sqlalchemy.exc import IdentifierError
+
     from treadle.outbox.table import ddl as statements
 
-    say_result(statements(_database(place[0]).dialect, _table(place[1])))
+    try:
+        said = statements(_database(place[0]).dialect, _table(place[1]))
+    except IdentifierError as error:
+        raise click.UsageError(f"--table: {error}") from None
+    say_result(said)
 
 
 def _change(place: tuple[str | None, str], ids: tuple[str, ...], change: Callable[..., int], *, is_all: bool) -> int:

@@ -79,6 +79,10 @@ def create_table(connection: Connection, table: Table = TABLE) -> None:
 
 
 def ddl(dialect: Dialect, table: Table = TABLE) -> str:
-    """Return the statements that create the table, in the words of this database: `ddl(engine.dialect)`."""
+    """Return the statements that create the table, in the words of this database: `ddl(engine.dialect)`.
+
+    Raises SQLAlchemy's `IdentifierError` for a name that is too long there, as `create_table` does.
+    """
+    dialect.validate_identifier(table.name)
     statements: list[ExecutableDDLElement] = [CreateTable(table), *(CreateIndex(index) for index in table.indexes)]
     return "\n\n".join(f"{str(one.compile(dialect=dialect)).strip()};" for one in statements).replace("\t", "    ")
