@@ -89,6 +89,36 @@ async def test_z12_a_broker_that_hangs_counts_as_one_that_refuses(
     assert await dispatcher.start(broker.claims[0]) == 409
 
 
+async def test_z12_a_broker_whose_client_is_cancelled_counts_as_one_that_refuses(dispatcher: Site, broker: PaperBroker):
+    async def break_off(claim: Claim) -> None:
+        raise asyncio.CancelledError
+
+    broker.on_kick = break_off
+
+    task = await dispatcher.submit()
+
+    assert (task["status"], task["error"]) == ("failed", NOT_DISPATCHED)
+    [run] = await dispatcher.runs(task)
+    assert "the broker's client was cancelled" in run["traceback"]
+
+
+async def test_a_server_starts_and_looks_again_beside_a_broker_whose_client_is_cancelled(
+    serving: Serving, broker: PaperBroker, monkeypatch: pytest.MonkeyPatch
+):
+    async def break_off() -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(broker, "startup", break_off)
+
+    async with serving() as dispatcher:
+        # Its service tries again, as after any other error.
+        with pytest.raises(RuntimeError, match="the broker's client was cancelled"):
+            await dispatcher.bridge.turn()
+        task = await dispatcher.submit()
+
+    assert task["status"] == "claimed"
+
+
 @pytest.mark.parametrize("moment", ["startup", "shutdown"])
 async def test_a_server_starts_and_ends_beside_a_broker_that_hangs(
     serving: Serving, broker: PaperBroker, moment: str, monkeypatch: pytest.MonkeyPatch

@@ -131,9 +131,21 @@ class Bridge(Service):
             # The tasks they leave are taken over all the same.
             log.exception("the executors failed to shut down")
 
-    def _limited(self) -> asyncio.Timeout:
-        """Return how long is waited for the executors: for a broker a while, for those in this process until done."""
-        return asyncio.timeout(None if self._executors.is_local else DISPATCH_SECONDS)
+    @asynccontextmanager
+    async def _limited(self) -> AsyncIterator[None]:
+        """Wait for the executors: for a broker a while, for those in this process until done.
+
+        Raises `TimeoutError`, and `RuntimeError` when a broker's client was cancelled and this task was not: what it
+        raises then would end the service without a word, and leave a run undispatched until its timeout.
+        """
+        mine = asyncio.current_task()
+        try:
+            async with asyncio.timeout(None if self._executors.is_local else DISPATCH_SECONDS):
+                yield
+        except asyncio.CancelledError as error:
+            if mine is None or mine.cancelling():
+                raise
+            raise RuntimeError("the broker's client was cancelled") from error
 
     async def _register(self) -> None:
         """Register the worker that stands for the executors, and their jobs."""
