@@ -6,6 +6,7 @@ from datetime import datetime
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.jobs import Worker
+from treadle_server.engine.commands.internal import BROKER
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.services.relay import codec
@@ -59,7 +60,7 @@ class NoticeSender:
         else:
             self._gather_tasks(batch.tasks)
         told.due_at = min((at for at in (told.due_at, batch.due_at) if at is not None), default=None)
-        here = self._engine.dispatcher.serves_worker
+        here = self._is_only_here
         told.lanes |= batch.lanes
         told.jobs.update(job.num for job in batch.jobs)
         told.links.update(link for link in batch.links if not here(link[0]))
@@ -101,8 +102,12 @@ class NoticeSender:
         """Have the other servers read everything anew: what was done is not known here."""
         self._gathered.has_gap = self._gathered.has_gap or self.peers_listen
 
+    def _is_only_here(self, worker_id: WorkerId) -> bool:
+        """Return whether nobody else looks after the worker: the one of a broker's executors is at every server."""
+        return worker_id != BROKER and self._engine.dispatcher.serves_worker(worker_id)
+
     def _gather_tasks(self, changes: Iterable[Change]) -> None:
-        told, here = self._gathered, self._engine.dispatcher.serves_worker
+        told, here = self._gathered, self._is_only_here
         for task, was in changes:
             status = task.status
             if status is Status.COMPLETED and was is Status.CLAIMED and not self._engine.hub.each:
@@ -123,7 +128,7 @@ class NoticeSender:
 
     def _gather_workers(self, workers: Iterable[Worker]) -> None:
         for worker in workers:
-            if not self._engine.dispatcher.serves_worker(worker.id):
+            if not self._is_only_here(worker.id):
                 self._gathered.workers.add(worker.id)
             if self._states.is_news(worker) or self.peers_want_each:
                 self._gathered.heard.add(worker.id)
