@@ -1,15 +1,20 @@
-"""Several servers before the executors of one broker: each may report to any of them, and all have room again."""
+"""Several servers before the executors of one broker: what one of them does, or leaves undone, the others know of."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
 
 from tests.internal import jobs
 from tests.internal.site import Claim, PaperBroker
 from tests.servers.conftest import Site, open_site, until
 from treadle.internal import InternalRegistry
+from treadle_server.store import tables
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -36,6 +41,9 @@ async def sites(
         yield first, second
 
 
+PATH = "/v1/rooms/lab/tasks/@internal:tasks:add"
+
+
 async def execute(site: Site, claim: Claim) -> None:
     """Start and complete a claim's run at a server, as an executor does."""
     headers = {"Authorization": f"Bearer {claim['credentials']}"}
@@ -49,15 +57,45 @@ async def test_what_an_executor_reports_to_one_server_makes_room_at_the_other(
 ) -> None:
     """A server learned of it by its second look: a hundred tasks in ten seconds, however short they were."""
     first, second = sites
-    path = "/v1/rooms/lab/tasks/@internal:tasks:add"
     claims = brokers[0].claims
-    await first.ask("POST", path, json={"payload": {"a": 1}})
+    await first.ask("POST", PATH, json={"payload": {"a": 1}})
     # The other server's only place is taken too: what waits is the first one's to give out.
-    await second.ask("POST", path, json={"payload": {"a": 2}})
-    waiting = [await first.ask("POST", path, json={"payload": {"a": n}}) for n in (3, 4)]
+    await second.ask("POST", PATH, json={"payload": {"a": 2}})
+    waiting = [await first.ask("POST", PATH, json={"payload": {"a": n}}) for n in (3, 4)]
 
     for n in range(2):
         await execute(second, claims[n])
         await until(lambda n=n: len(claims) == n + 2)
 
     assert [claim["id"] for claim in claims[1:]] == [task["id"] for task in waiting]
+
+
+async def test_what_a_dead_server_claimed_and_did_not_dispatch_another_one_dispatches(
+    sites: tuple[Site, Site], brokers: tuple[PaperBroker, PaperBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where none was started it stayed claimed until its timeout, and failed."""
+    monkeypatch.setattr("treadle_server.internal.bridge.DISPATCH_SECONDS", 1000)
+    first, second = sites
+    dispatches = asyncio.Event()
+
+    async def stand_still(_: Claim) -> None:
+        await dispatches.wait()
+
+    brokers[0].on_kick = stand_still
+    submitted = asyncio.create_task(first.ask("POST", PATH, json={"payload": {"a": 1}}))
+    await until(lambda: brokers[0].claims)
+    bridge = second.served.app.state.ctx.internal
+
+    await bridge.turn()
+    assert not brokers[1].claims
+    async with second.engine.store.write() as tx:
+        seen_at = second.engine.store.clock.now() - timedelta(seconds=31)
+        dead = {"id": uuid4(), "said": 0, "wants_each": False, "started_at": seen_at, "seen_at": seen_at}
+        await tx.connection.execute(sa.insert(tables.servers).values(**dead))
+    await bridge.turn()
+    await until(lambda: brokers[1].claims)
+    await bridge.turn()
+
+    dispatches.set()
+    task = await submitted
+    assert [(claim["id"], claim["run_id"]) for claim in brokers[1].claims] == [(task["id"], 0)]

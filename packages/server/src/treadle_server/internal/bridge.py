@@ -10,6 +10,7 @@ import logging
 import traceback
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -37,13 +38,18 @@ from treadle_server.operations.encode import dumps
 from treadle_server.operations.encode_claims import claim_data
 from treadle_server.operations.jobs import register_job
 from treadle_server.services.base import Service
+from treadle_server.store.base import Tx
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
+from treadle_server.store.transaction import peers
 
 log = logging.getLogger(__name__)
 
 DISPATCH_SECONDS = 10.0
 """How long a broker may take to be reached, to take a task, and to be left."""
+
+DEAD = timedelta(seconds=30)
+"""After which a server that was not seen is taken for dead: what it gave out last its broker may not have."""
 
 
 class Bridge(Service):
@@ -70,6 +76,8 @@ class Bridge(Service):
         self._is_open = False
         self._missing_before: set[RunKey] = set()
         """Runs that the slot holds and the database did not know at the last look."""
+        self._dead: set[str] = set()
+        """Servers that were taken for dead at the last look."""
         self._group: asyncio.TaskGroup
         self.worker_id = WorkerId(str(uuid7())) if executors.is_local else BROKER
         self._slot = WorkerSlot(
@@ -101,6 +109,7 @@ class Bridge(Service):
             self._process_locks.take(self.worker_id)
         gone = self._process_locks.gone()
         await self._register()
+        self._dead = await self._unseen()
         unstarted = await self._engine.run(TakeOver(gone=gone, successor=self.worker_id))
         self._process_locks.clear(gone)
         if gone:
@@ -261,6 +270,7 @@ class Bridge(Service):
             log.warning("the worker of the @internal jobs was lost or removed; registering it again")
             await self._register()
         await self._look_at_slot()
+        await self._look_at_servers()
         settings = self._ctx.settings
         return min(settings.sweeper_interval_seconds, settings.worker_timeout_seconds / 3)
 
@@ -274,6 +284,18 @@ class Bridge(Service):
         if ended:
             self._engine.dispatcher.release(ended, self._engine.clock.monotonic())
             self._engine.slot_changed()
+
+    async def _look_at_servers(self) -> None:
+        """Dispatch what was not started once more when a server has died: it commits a claim before it dispatches."""
+        dead = await self._unseen()
+        if not self._executors.is_local and dead - self._dead:
+            self._deliver(await self._engine.run(TakeOver(successor=self.worker_id)))
+        self._dead = dead
+
+    async def _unseen(self) -> set[str]:
+        store = self._engine.store
+        async with store.read() as connection:
+            return await peers.unseen(Tx(connection, store.dialect), store.clock.now() - DEAD)
 
     async def _held(self) -> dict[RunKey, int]:
         async with self._engine.store.read() as connection:

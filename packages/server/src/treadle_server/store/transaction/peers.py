@@ -43,6 +43,12 @@ async def seen(tx: Tx, since: datetime) -> list[Peer]:
     return [Peer(str(row.id), row.said, row.wants_each) for row in found]
 
 
+async def unseen(tx: Tx, before: datetime) -> set[str]:
+    """Return the servers that have not shown themselves since the instant, and did not say that they end."""
+    found = await tx.connection.execute(select(servers.c.id).where(servers.c.seen_at < before))
+    return set(map(str, found.scalars()))
+
+
 async def forget(tx: Tx, before: datetime) -> None:
     """Delete the rows of servers that have not shown themselves since the instant."""
     await tx.connection.execute(_UNSEEN, {"before": before})
