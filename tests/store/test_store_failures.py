@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.connections import READERS
-from treadle_server.store.failures import FAILURES_EXPLAINED
+from treadle_server.store.failures import FAILURES_EXPLAINED, told_of
 from treadle_server.store.postgres.dedicated import DedicatedConnection
 from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.store import SqlStore
@@ -53,6 +53,13 @@ async def test_a_full_disk_is_told_likewise_by_a_connection_of_its_own(postgres_
             await connection.execute(str(FULL))
 
     await dedicated.close()
+
+
+def test_a_connection_that_the_database_ended_is_told_in_plain_words() -> None:
+    """Most of the refusals after `pg_terminate_backend` said this instead."""
+    error = asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")
+
+    assert told_of(error) == "the database does not answer (the connection was ended)"
 
 
 @pytest.mark.postgres

@@ -128,7 +128,9 @@ def in_brief(error: BaseException) -> str:
     if isinstance(error, PoolTimeout):
         return "timed out waiting for a free connection"
     cause = getattr(error, "orig", None) or error
-    return str(cause).partition("\n")[0] or type(cause).__name__
+    said = str(cause).partition("\n")[0]
+    # What asyncpg says when the database has just ended a connection that was idle.
+    return "the connection was ended" if "cannot switch to state" in said else said or type(cause).__name__
 
 
 def advice_on(error: BaseException) -> str | None:
