@@ -26,9 +26,8 @@ def look(connection: Connection) -> list[Finding]:
     wrong = sorted(of for of in there.keys() | kept.keys() if there[of] != kept[of])
     total = sum(there.values())
     if wrong:
-        told = ", ".join(f"lane {of[0]} {of[1]}: {kept[of]}, not {there[of]}" for of in wrong[:MOST])
-        more = f" and {len(wrong) - MOST} more" if len(wrong) > MOST else ""
-        return [Finding("counts", "fail", f"the kept counts are wrong ({told}{more}): queues, positions and metrics"
+        told = amounts.first_of([f"lane {of[0]} {of[1]}: {kept[of]}, not {there[of]}" for of in wrong], MOST)
+        return [Finding("counts", "fail", f"the kept counts are wrong ({told}): queues, positions and metrics"
                         " mislead", "stop the servers and recount, as docs/operations.md says; please report"
                         " this unless somebody changed the database by hand")]  # fmt: skip
     return [Finding("counts", "ok", f"the kept counts are right: {amounts.counted(total, 'task')}")]

@@ -5,6 +5,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from treadle.wire.amounts import first_of
 from treadle.wire.findings import Finding, Seen
 from treadle_server.errors import ValidationFailed
 from treadle_server.private import DIRECTORY, FILE, OTHERS
@@ -31,10 +32,9 @@ def look(settings: Settings) -> Seen:
         return [
             Finding("files", "ok", f"only its owner can access {directory} and the {len(looked) - 1} entries in it")
         ]
-    more = f", and {len(wrong) - MOST} more" if len(wrong) > MOST else ""
-    told = ", ".join(f"{path} {what}" for path, what in wrong[:MOST])
+    told = first_of([f"{path} {what}" for path, what in wrong], MOST)
     advice = " and ".join(sorted({_advice(what, path) for path, what in wrong[:MOST]}))
-    return [Finding("files", "warn", f"{told}{more}: they contain tasks, tokens and keys", advice)]
+    return [Finding("files", "warn", f"{told}: they contain tasks, tokens and keys", advice)]
 
 
 def _under(directory: Path) -> Iterator[Path]:

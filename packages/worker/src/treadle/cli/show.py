@@ -132,11 +132,6 @@ def spelt(text: str | None) -> str | None:
     return None if text is None else clean(readable(text))
 
 
-def first_of(names: Sequence[str], most: int) -> str:
-    """Return the first names, as many as are told, and how many there are beside them: `a, b and 3 more`."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
-
-
 def say_result(text: str) -> None:
     """Print a text that is data: exactly into a file or pipe, and cleaned on a terminal."""
     click.echo(clean_lines(text, indent="") if _is_terminal() else text)

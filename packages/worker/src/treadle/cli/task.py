@@ -16,7 +16,6 @@ from treadle.cli.show import (
     because,
     brief,
     duration,
-    first_of,
     open_client,
     print_json,
     say,
@@ -26,7 +25,7 @@ from treadle.cli.show import (
 )
 from treadle.cli.standing import kept_by
 from treadle.cli.which import TASK_ID, full_id
-from treadle.wire.amounts import amount, counted
+from treadle.wire.amounts import amount, counted, first_of
 from treadle.wire.runs import LINES_AT_ONCE
 from treadle.wire.sealed import seal_of
 from treadle.wire.shown import clean_json

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from treadle.cli.show import first_of, say
+from treadle.cli.show import say
 from treadle.cli.task_options import Duration
 from treadle.cli.texts import NAME
 from treadle.standard_files import close_what_is_not_read
+from treadle.wire.amounts import first_of
 from treadle.wire.modules import ExitedAtImport, NotImported, imported
 
 if TYPE_CHECKING:

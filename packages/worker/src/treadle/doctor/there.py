@@ -16,6 +16,7 @@ from treadle.errors import Forbidden, TreadleError, Unauthorized
 from treadle.settings import InvalidSetting, Settings
 from treadle.transport.environment import proxy_of
 from treadle.version import __version__
+from treadle.wire.amounts import first_of
 from treadle.wire.findings import Check, Finding, Seen
 from treadle.wire.pages import MOST_OF_PAGE
 
@@ -136,8 +137,7 @@ def _rights(is_superuser: bool, scopes: Sequence[str]) -> str:  # noqa: FBT001 -
         return "a superuser"
     if not scopes:
         return "with the rights of a plain user"
-    more = f" and {len(scopes) - MOST_SCOPES} more" if len(scopes) > MOST_SCOPES else ""
-    return f"with {', '.join(scopes[:MOST_SCOPES])}{more}"
+    return f"with {first_of(scopes, MOST_SCOPES)}"
 
 
 async def _socket(client: Client) -> Seen:

@@ -1,5 +1,6 @@
 """Formats amounts for people, in the same way on the command line, in the dashboard and in the server."""
 
+from collections.abc import Sequence
 from math import floor
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -18,6 +19,11 @@ def in_seconds(seconds: float) -> str:
 def counted(count: int, word: str) -> str:
     """Return `1 task`, `3,000 tasks`."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return the first names, as many as are told, and how many there are beside them: `a, b and 3 more`."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def percent(share: float) -> str:
