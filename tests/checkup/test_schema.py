@@ -75,6 +75,9 @@ def test_an_empty_database_is_well(empty_database_url: str, examined: Examine, m
     [
         ("ALTER TABLE task_steps DROP CONSTRAINT pk_task_steps", "pk_task_steps"),
         ("ALTER TABLE tokens DROP CONSTRAINT uq_tokens_digest", "uq_tokens_digest"),
+        ("ALTER TABLE task_tags DROP CONSTRAINT fk_task_tags_task_seq", "fk_task_tags_task_seq"),
+        ("ALTER TABLE tasks DROP CONSTRAINT ck_tasks_ck_tasks_status_known", "ck_tasks_status_known"),
+        ("ALTER TABLE limits DROP CONSTRAINT ck_limits_rate_whole", "ck_limits_rate_whole"),
         ("DROP SEQUENCE treadle_task_seq", "treadle_task_seq"),
     ],
 )
@@ -96,6 +99,20 @@ def test_an_index_that_was_never_finished_is_found(examined: Examine, spoilt_url
     [finding] = examined()["migrations"]
 
     assert (finding.grade, "ix_tasks_due" in finding.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
+def test_a_key_that_was_never_checked_is_found(examined: Examine, spoilt_url: str) -> None:
+    key = "fk_task_tags_task_seq FOREIGN KEY (task_seq) REFERENCES tasks ON DELETE CASCADE NOT VALID"
+    execute(
+        spoilt_url,
+        "ALTER TABLE task_tags DROP CONSTRAINT fk_task_tags_task_seq",
+        f"ALTER TABLE task_tags ADD CONSTRAINT {key}",
+    )
+
+    [finding] = examined()["migrations"]
+
+    assert (finding.grade, "never checked: fk_task_tags_task_seq of task_tags" in finding.detail) == ("fail", True)
 
 
 @pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)

@@ -191,13 +191,14 @@ def test_a_database_that_is_up_to_date_is_opened_without_alembic(empty_database_
     ("statements", "words"),
     [
         (["CREATE TABLE tasks (title TEXT)"], "has tables, but no revision of Treadle"),
+        (["CREATE TABLE meta (title TEXT)"], "has tables, but no revision of Treadle"),
         (
             ["CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('4f2a1c')"],
             "4f2a1c",
         ),
         (["CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('0001')"], "0001"),
     ],
-    ids=["tables", "revision", "same revision"],
+    ids=["tables", "meta", "revision", "same revision"],
 )
 async def test_another_programs_database_is_refused_and_nothing_of_it_changed(
     empty_database_url: str, statements: list[str], words: str

@@ -123,14 +123,18 @@ _ADVICE = {
 def in_brief(error: BaseException) -> str:
     """Return what the database said, without the statement and what was to be written: that is nobody's to read.
 
-    PostgreSQL's details and hints are lines of their own behind it: a log has one for each event.
+    PostgreSQL's details and hints are lines of their own behind it: a log has one for each event. What depends on a
+    table is said there alone; others may show what is in a row.
     """
     if isinstance(error, PoolTimeout):
         return "timed out waiting for a free connection"
     cause = getattr(error, "orig", None) or error
-    said = str(cause).partition("\n")[0]
-    # What asyncpg says when the database has just ended a connection that was idle.
-    return "the connection was ended" if "cannot switch to state" in said else said or type(cause).__name__
+    brief = str(cause).partition("\n")[0] or type(cause).__name__
+    if "cannot switch to state" in brief:
+        return "the connection was ended"  # asyncpg's words when the database has just ended an idle connection
+    if _state(error) == "2BP01":
+        brief += f": {getattr(cause.__cause__, 'detail', None)}"
+    return brief
 
 
 def advice_on(error: BaseException) -> str | None:
@@ -141,6 +145,17 @@ def advice_on(error: BaseException) -> str | None:
 def told_of(error: BaseException) -> str:
     """Return what to do about such an error, and what the database said."""
     return f"{advice_on(error) or 'the database does not answer'} ({in_brief(error)})"
+
+
+_OF_TABLES = frozenset({"0A", "22", "23", "2B", "42", "P0"})
+"""Classes of PostgreSQL's states: not supported, bad data, constraints, dependent objects, no such object, raised."""
+
+
+def is_of_tables(error: DBAPIError) -> bool:
+    """Return whether a statement failed by what the tables are and have, so that it will fail again."""
+    if state := _state(error):
+        return state[:2] in _OF_TABLES and state != "42501"
+    return _code(error) in {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH}
 
 
 def _unavailable(error: BaseException) -> StoreUnavailable:

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect, text
+from sqlalchemy.exc import DBAPIError
 
 from treadle_server.errors import DatabaseIsNewer, ValidationFailed
+from treadle_server.store.failures import in_brief, is_of_tables
+from treadle_server.store.migrations.lacking import lacking
 from treadle_server.store.tables import metadata
 
 if TYPE_CHECKING:
@@ -40,13 +43,19 @@ def upgrade(connection: Connection) -> None:
     """Bring the database to the newest revision, inside the caller's transaction; several servers may do so at once.
 
     Raises `DatabaseIsNewer` when a newer version has migrated it to what is not known here, and `ValidationFailed` when
-    it is another program's.
+    it is another program's, or lacks a part, as one that is being restored does.
 
     Where it is there already, alembic is not even imported: that takes 0.25 s of a start of 2.
     """
     found = revisions(connection)
-    if found == [HEAD]:
-        return
+    if found != [HEAD]:
+        found = _migrate(connection, found)
+    if (said := said_of_lacking(connection, *found)) is not None:
+        raise ValidationFailed(f"{said}; nothing was changed")
+
+
+def _migrate(connection: Connection, found: list[str]) -> list[str]:
+    """Apply what is missing, and return the revision from which that was."""
     if connection.dialect.name == "postgresql":
         # Tables that another server has made meanwhile are no stranger's: what is noted is read again behind it.
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
@@ -58,7 +67,20 @@ def upgrade(connection: Connection) -> None:
     if found == ["0001"] and "treadle_tasks" not in inspect(connection).get_view_names():
         # The first form of 0001 made no view, and 0002 begins with dropping it.
         connection.execute(text("CREATE VIEW treadle_tasks AS SELECT 1 AS unused"))
-    command.upgrade(config_for(connection), "head")
+    try:
+        command.upgrade(config_for(connection), "head")
+    except DBAPIError as error:
+        if not is_of_tables(error):
+            raise
+        raise ValidationFailed(_NOT_MIGRATED.format(", ".join(found), in_brief(error))) from error
+    return found
+
+
+_NOT_MIGRATED = (
+    f"the database can't be migrated from revision {{}} to {HEAD} ({{}}); nothing was changed; drop your own views and"
+    " triggers on Treadle's tables, and create them again afterwards; if there are none, somebody changed the tables,"
+    " or a restore was interrupted: restore the backup"
+)
 
 
 def check_current(connection: Connection, name: str) -> None:
@@ -112,6 +134,12 @@ HALF_DONE = (
     "{}: a migration was interrupted, or somebody changed the tables; stop the servers and restore the backup from"
     " before it; Treadle's own migrations are atomic"
 )
+
+
+def said_of_lacking(connection: Connection, revision: str = HEAD) -> str | None:
+    """Return what is wrong with a database that was noted to be at a revision, and lacks a part; None: nothing."""
+    missing = lacking(connection)
+    return None if missing is None else HALF_DONE.format(f"the database is marked as {revision}, but lacks {missing}")
 
 
 def _ill_encoded(connection: Connection) -> ValidationFailed | None:

@@ -10,7 +10,7 @@ What the row says begins with the revision of the schema that its writer was mad
 newer one has migrated finds out in the same way, before it has read or written anything, and never writes again.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from treadle_server.errors import DatabaseIsNewer, StoreUnavailable
@@ -47,8 +47,10 @@ SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('statement_ti
 copy is never shorter when it is tried again. PostgreSQL knows the second one from 17 on."""
 
 _SET = """
-INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+WITH updated AS (UPDATE meta SET value = $2 WHERE key = $1 RETURNING 1)
+INSERT INTO meta (key, value) SELECT $1, $2 WHERE NOT EXISTS (SELECT FROM updated)
 """
+"""Under the lock nobody else writes the row: it needs no key, which a table lacks that is being restored."""
 
 
 class ExclusiveWriter:
@@ -104,20 +106,21 @@ class ExclusiveWriter:
             raise StoreUnavailable(HELD, retry_after=1) from None
         # A migration, which may follow, waits for its own locks as long as it must too.
         await driver.execute("SET LOCAL lock_timeout = 0")
-        if await self._is_to_be_migrated(driver):
+        found = await self._revision(driver)
+        if found not in REVISIONS:
+            return
+        if found != HEAD:
             # An older server's statement that stands alone has its tables before it looks at the row that is changed
             # below: the migration, which wants the tables too, would be ended as a deadlock after all that it copied.
             await driver.execute("LOCK TABLE tasks IN EXCLUSIVE MODE")
-        if await driver.fetchval("SELECT to_regclass('meta') IS NOT NULL"):
-            await driver.execute(_SET, KEY, NOBODY)
+        await driver.execute(_SET, KEY, NOBODY)
 
-    async def _is_to_be_migrated(self, driver: "asyncpg.Connection[Any]") -> bool:
-        # Another program may have noted a revision of the same name.
-        there = "SELECT to_regclass('alembic_version') IS NOT NULL AND to_regclass('tasks') IS NOT NULL"
+    async def _revision(self, driver: "asyncpg.Connection[Any]") -> str | None:
+        # Another program may have noted a revision of the same name, and have a table `meta` of other columns.
+        there = "SELECT num_nulls(to_regclass('alembic_version'), to_regclass('tasks'), to_regclass('meta')) = 0"
         if not await driver.fetchval(there):
-            return False
-        found = await driver.fetchval("SELECT version_num FROM alembic_version")
-        return found in REVISIONS and found != HEAD
+            return None
+        return cast("str | None", await driver.fetchval("SELECT version_num FROM alembic_version"))
 
     async def seek(self, driver: "asyncpg.Connection[Any]") -> None:
         """Become the exclusive writer, outside of a transaction, unless somebody writes all the time.

@@ -40,7 +40,12 @@ worker_jobs = Table(
 claim_keys = Table(
     "claim_keys",
     metadata,
-    Column("worker_id", ForeignKey("workers.id", ondelete="CASCADE"), primary_key=True),
+    # As migration 0017 named it.
+    Column(
+        "worker_id",
+        ForeignKey("workers.id", ondelete="CASCADE", name="fk_claim_keys_worker_id_workers"),
+        primary_key=True,
+    ),
     Column("key", String(255), primary_key=True),
     Column("body", LargeBinary, nullable=False),
     Column("runs", Json, nullable=False),
