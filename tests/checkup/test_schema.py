@@ -116,6 +116,17 @@ def test_a_key_that_was_never_checked_is_found(examined: Examine, spoilt_url: st
 
 
 @pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
+def test_a_sequence_that_a_restore_left_out_is_found_with_what_mends_it(examined: Examine, spoilt_url: str) -> None:
+    execute(spoilt_url, "INSERT INTO targets (num, room, name) VALUES (1, '@global', 'a'), (2, '@global', 'b')")
+
+    [finding] = examined()["migrations"]
+    assert (finding.grade, "behind their tables: treadle_target_num, " in finding.detail) == ("fail", True)
+    execute(spoilt_url, (finding.advice or "").partition("run ")[2])
+
+    assert [one.grade for one in examined()["migrations"]] == ["ok"]
+
+
+@pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
 async def test_a_migration_that_runs_at_this_moment_is_told(spoilt_url: str, examined: Examine) -> None:
     connection = await asyncpg.connect(spoilt_url)
     try:

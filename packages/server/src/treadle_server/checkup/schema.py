@@ -3,6 +3,7 @@
 from sqlalchemy import Connection, text
 
 from treadle.wire.findings import Finding
+from treadle_server.checkup import sequences
 from treadle_server.store.migrations import HEAD, LOCK, REVISIONS, refusal, revisions, said_of_lacking
 
 
@@ -28,6 +29,11 @@ def look(connection: Connection) -> list[Finding]:
     if unchecked := _unchecked_constraints(connection):
         return [Finding("migrations", "fail", f"constraints that were never checked: {', '.join(unchecked)}",
                         "run ALTER TABLE … VALIDATE CONSTRAINT for each of them")]  # fmt: skip
+    if found_behind := sequences.behind(connection):
+        told = ", ".join(f"{name}, whose table has {greatest}" for name, greatest in found_behind.items())
+        ways = "; ".join(f"SELECT setval('{name}', {greatest})" for name, greatest in found_behind.items())
+        means = f"sequences are behind their tables: {told}: what is submitted fails"
+        return [Finding("migrations", "fail", means, f"stop the servers, and run {ways}")]
     return [Finding("migrations", "ok", f"at {HEAD}, the newest revision of this version")]
 
 
