@@ -125,6 +125,19 @@ def test_a_role_that_may_not_do_what_a_server_does_is_found(
     assert f"the role {weak_role} {what}" in told
 
 
+def test_what_a_role_may_not_look_at_is_told_with_what_to_do(
+    examined: Examine, spoilt_url: str, weak_role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the driver's error is called in Python was told of a restore as another owner."""
+    execute(spoilt_url, f'REVOKE pg_read_all_data FROM "{weak_role}"')
+    monkeypatch.setenv("TREADLE_DATABASE_URL", with_option(spoilt_url, f"role={weak_role}"))
+
+    found = examined()
+
+    assert "make it the owner of the database or its schema (permission denied" in found["migrations"][0].detail
+    assert "make it the owner of the database or its schema (permission denied" in found["counts"][0].detail
+
+
 def test_a_role_that_may_change_the_tables_and_not_count_by_the_sequences_is_found(
     examined: Examine, spoilt_url: str, weak_role: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,8 +123,16 @@ async def of_postgres(url: URL) -> Seen:
     }
     return [
         *(Finding(one.check, one.grade, f"{name}, {one.detail}", one.advice) for one in told),
-        *(Check(name, partial(_in_postgres, url, look)) for name, look in looks.items()),
+        *(Check(name, partial(_look_in_postgres, url, name, look)) for name, look in looks.items()),
     ]
+
+
+async def _look_in_postgres(url: URL, name: str, look: Examine) -> Seen:
+    try:
+        with FAILURES_EXPLAINED:
+            return await _in_postgres(url, look)
+    except StoreUnavailable as error:
+        return [Finding(name, "fail", error.detail)]
 
 
 async def _in_postgres(url: URL, look: Examine) -> list[Finding]:
