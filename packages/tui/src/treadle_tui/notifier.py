@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from treadle.transport.answers import read
 from treadle.wire.status import TERMINAL
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.live.feed import Feed
@@ -40,7 +41,7 @@ class Notifier:
         """Take over how these tasks are now; one that nobody can tell of stays as it was last seen."""
         for key in keys:
             try:
-                task = TaskItem.model_validate(await self._feed.request("get", id=key))
+                task = read(TaskItem, await self._feed.request("get", id=key))
             except FAILURES:
                 continue  # Gone, or no server: there is no end to be told of.
             marks.follow({key: task})

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from treadle.errors import ConnectionFailed, ProblemError
+from treadle.transport.answers import reading
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.state.events import KEPT, EventRow
 from treadle_tui.core.state.model import Dirty
@@ -49,7 +50,8 @@ class Events(FollowingScreen[EventRow]):
         model.events.refusal = None
         try:
             told = await feed.request("every", on=True, brief=True, **model.events.beginning)
-            model.events.began(told["stream"], told["seq"])
+            with reading():
+                model.events.began(told["stream"], told["seq"])
         except ProblemError as refused:
             model.events.refusal = str(refused)
         except ConnectionFailed:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.client.options import seconds
 from treadle.client.requests import Listing, Requester, path_part
+from treadle.transport.answers import read
 from treadle.wire.ids import GivenId
 from treadle.wire.prune import PruneAnswer
 from treadle.wire.webhooks import DeliveryItem, Redelivered, WebhookItem
@@ -36,7 +37,7 @@ class Admin(Requester):
             body["status"] = [status] if isinstance(status, str) else list(status)
         # A removal that is repeated after a lost answer finds nothing twice.
         answer = await self.request("POST", "/v1/prune", body, resend=True, timeout=120)
-        return PruneAnswer.model_validate(answer)
+        return read(PruneAnswer, answer)
 
     def webhooks(self, room: str = "@global", *, limit: int | None = None, offset: int = 0) -> Listing[WebhookItem]:
         """Return the caller's webhooks of a room; a superuser's answer has everybody's."""
@@ -44,7 +45,7 @@ class Admin(Requester):
 
     async def webhook(self, name: str, *, room: str = "@global") -> WebhookItem:
         """Return one webhook of a room, by its name and without its secret; raises `WebhookNotFound`."""
-        return WebhookItem.model_validate(await self.request("GET", _path(room, name)))
+        return read(WebhookItem, await self.request("GET", _path(room, name)))
 
     async def set_webhook(
         self,
@@ -67,7 +68,7 @@ class Admin(Requester):
         if statuses is not None:
             body["statuses"] = list(statuses)
         # Not sent again by itself: the answer to a second one would not have the secret.
-        return WebhookItem.model_validate(await self.request("PUT", _path(room, name), body, resend=False))
+        return read(WebhookItem, await self.request("PUT", _path(room, name), body, resend=False))
 
     async def delete_webhook(self, name: str, *, room: str = "@global") -> None:
         """Delete a webhook with all that it was still to be told; raises `WebhookNotFound`."""
@@ -93,7 +94,7 @@ class Admin(Requester):
     ) -> Redelivered:
         """Try dead deliveries again, at once: those named, or all; raises `WebhookNotFound`."""
         body = {} if ids is None else {"ids": list(ids)}
-        return Redelivered.model_validate(await self.request("POST", f"{_path(room, name)}/redeliver", body))
+        return read(Redelivered, await self.request("POST", f"{_path(room, name)}/redeliver", body))
 
 
 def _path(room: str, name: str) -> str:

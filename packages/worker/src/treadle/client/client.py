@@ -18,7 +18,7 @@ from treadle.client.limiting import Limiting
 from treadle.client.names import OTHER_VERSION, Names
 from treadle.client.options import Options, length_of
 from treadle.client.queries import Queries
-from treadle.client.results import RawTask
+from treadle.client.results import RawTask, receipts
 from treadle.client.scheduling import Scheduling
 from treadle.client.sealing import NamedJobs, sealed_item
 from treadle.client.steering import Steering
@@ -27,6 +27,7 @@ from treadle.encryption.sealer import Sealer
 from treadle.errors import Forbidden, InvalidPayload, JobNotFound, NoClient
 from treadle.forks import process_number
 from treadle.ids import task_id_of
+from treadle.transport.answers import read, reading
 from treadle.transport.bearer import Bearer, TokenSource, bearer_of
 from treadle.values import plain_request
 from treadle.wire.fields import MOST_OF_REQUEST
@@ -271,18 +272,21 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         self._names.check(task)
         body = {"room": task.job.room, **task.registration(self.settings, replace=replace)}
         registered = await self.call("register", body)
+        item = read(JobItem, registered)
         self._names.compare([registered])
-        return JobItem.model_validate(registered)
+        return item
 
     async def runs(self, task_id: GivenId) -> list[RunItem]:
         """Return the attempts at a task, first to last; raises `TaskNotFound`."""
         answer = await self.call("runs", {"id": task_id_of(task_id)})
-        return [RunItem.model_validate(opened_texts(self.sealer, item)) for item in answer["items"]]
+        with reading():
+            return [RunItem.model_validate(opened_texts(self.sealer, item)) for item in answer["items"]]
 
     async def logs(self, task_id: GivenId) -> list[LogItem]:
         """Return the last 1,000 lines that a task's code logged, first to last; raises `TaskNotFound`."""
         answer = await self.call("logs", {"id": task_id_of(task_id)})
-        return [LogItem.model_validate(opened_texts(self.sealer, item)) for item in answer["items"]]
+        with reading():
+            return [LogItem.model_validate(opened_texts(self.sealer, item)) for item in answer["items"]]
 
     async def ping(self) -> dict[str, Any]:
         """Ask for the server's time, to see that it answers."""
@@ -315,9 +319,10 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         answers: list[RawTask] = []
         try:
             for start in range(0, len(items), MOST_OF_REQUEST):
-                body = {"room": room, "tasks": items[start : start + MOST_OF_REQUEST], "wait": wait, "brief": True}
+                part = items[start : start + MOST_OF_REQUEST]
+                body = {"room": room, "tasks": part, "wait": wait, "brief": True}
                 # Sent again after a lost answer: the same ids with the same content are the same tasks.
-                answers += (await opening.call("submit", body))["tasks"]
+                answers += receipts(await opening.call("submit", body), len(part))
         except BaseException:
             waiters.forget(endings)
             raise

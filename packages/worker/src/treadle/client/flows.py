@@ -2,6 +2,7 @@
 
 from treadle.client.requests import Listing, Requester, path_part
 from treadle.encryption.fields import opened_texts
+from treadle.transport.answers import read, reading
 from treadle.wire.bulk import BulkResult
 from treadle.wire.flows import FlowItem, FlowView
 from treadle.wire.ids import GivenId
@@ -30,8 +31,9 @@ class Flows(Requester):
     async def flow(self, flow_id: GivenId) -> FlowView:
         """Return a flow: its counts, its first 2,000 tasks, and what they wait for; raises `FlowNotFound`."""
         answer = await self.request("GET", _path(flow_id))
-        tasks = [opened_texts(self.sealer, task) for task in answer["tasks"]]
-        return FlowView.model_validate({**answer, "tasks": tasks})
+        with reading():
+            tasks = [opened_texts(self.sealer, task) for task in answer["tasks"]]
+            return FlowView.model_validate({**answer, "tasks": tasks})
 
     async def cancel_flow(self, flow_id: GivenId) -> BulkResult:
         """Cancel the open tasks of a flow; what became of each is in the answer. Raises `FlowNotFound`."""
@@ -54,7 +56,7 @@ class Flows(Requester):
         return await self._steer(flow_id, "rerun-failed")
 
     async def _steer(self, flow_id: GivenId, verb: str) -> BulkResult:
-        return BulkResult.model_validate(await self.request("POST", f"{_path(flow_id)}/{verb}"))
+        return read(BulkResult, await self.request("POST", f"{_path(flow_id)}/{verb}"))
 
 
 def _path(flow_id: GivenId) -> str:

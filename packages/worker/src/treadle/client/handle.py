@@ -16,6 +16,7 @@ from treadle.client.requests import task_of
 from treadle.client.results import RawTask
 from treadle.errors import InvalidArguments, TaskCancelled, TaskFailed, TreadleError
 from treadle.ids import id_text
+from treadle.transport.answers import read
 from treadle.values import brief
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.ids import GivenId, TaskId
@@ -71,7 +72,7 @@ class TaskHandle(Generic[R_co]):
     @property
     def submitted(self) -> Receipt | None:
         """The server's answer to the submit; None for a handle made from an id."""
-        return None if self._submitted is None else Receipt.model_validate(self._submitted)
+        return None if self._submitted is None else read(Receipt, self._submitted)
 
     async def result(self, timeout: float | timedelta | None = None) -> R_co:  # noqa: ASYNC109 - part of the API
         """Wait for the task to end, up to `timeout` (seconds or a timedelta; None: for ever), and return its result.

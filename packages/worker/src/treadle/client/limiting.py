@@ -3,6 +3,7 @@
 from treadle.client.limit import Limit
 from treadle.client.requests import Listing, Requester, path_part
 from treadle.errors import InvalidArguments
+from treadle.transport.answers import read
 from treadle.wire.limits import LimitItem, OnFull, check_limit_name
 from treadle.wire.names import GLOBAL
 
@@ -20,7 +21,7 @@ class Limiting(Requester):
 
     async def limit(self, name: str, *, room: str = GLOBAL) -> LimitItem:
         """Return one limit of a room, with its use and how many tasks wait; raises `LimitNotFound`."""
-        return LimitItem.model_validate(await self.request("GET", limit_path(room, name)))
+        return read(LimitItem, await self.request("GET", limit_path(room, name)))
 
     async def set_limit(
         self,
@@ -42,7 +43,7 @@ class Limiting(Requester):
         """
         path = limit_path(room, name)
         caps = Limit(name, concurrency=concurrency, rate=rate, burst=burst, on_full=on_full).caps
-        return LimitItem.model_validate(await self.request("PUT", path, caps))
+        return read(LimitItem, await self.request("PUT", path, caps))
 
     async def delete_limit(self, name: str, *, room: str = GLOBAL) -> None:
         """Delete a limit.

@@ -5,8 +5,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from treadle.client.results import RawTask, ResultWaiters
+from treadle.clock import monotonic
 from treadle.errors import TaskNotFound, TreadleError
+from treadle.transport.answers import reading
 from treadle.transport.retries import HoldCut
+from treadle.values import brief
 from treadle.wire.status import TERMINAL
 
 LONGEST = 60
@@ -64,6 +67,7 @@ class Polls:
         wait = LONGEST
         try:
             while self._is_needed():
+                asked = monotonic()
                 try:
                     task = await self._look(task_id, wait)
                 except TaskNotFound:
@@ -73,9 +77,12 @@ class Polls:
                 except HoldCut as cut:
                     wait = cut.shorter
                 else:
-                    if task is not None and task["status"] in TERMINAL:
+                    if task is not None and _has_ended(task, task_id):
                         self._waiters.arrive([task])
                         return
+                    if task is not None and monotonic() - asked < COMING / 2:
+                        # Whoever answers holds no request: it would be asked without a pause.
+                        await asyncio.sleep(COMING)
         except TreadleError as error:
             self._waiters.refuse(task_id, error)
         finally:
@@ -99,3 +106,10 @@ class Polls:
                 return None
             finally:
                 del self._held[limit]
+
+
+def _has_ended(task: RawTask, task_id: str) -> bool:
+    with reading():
+        if task["id"] != task_id or not isinstance(task["status"], str):
+            raise ValueError(f"it tells of a task {brief(task['id'])} that is {brief(task['status'])}")
+        return task["status"] in TERMINAL

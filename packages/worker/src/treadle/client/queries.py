@@ -13,6 +13,7 @@ from treadle.client.handle import TaskHandle
 from treadle.client.requests import Listing, Requester, job_path, path_part, path_parts, query_of, tasks_path
 from treadle.encryption.fields import opened_task, opened_texts
 from treadle.ids import task_id_of
+from treadle.transport.answers import read, reading
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.failures import FailureGroups
 from treadle.wire.filters import TaskFilter
@@ -96,7 +97,7 @@ class Queries(Requester):
 
     async def job(self, full_name: str, *, room: str | None = None) -> JobItem:
         """Return one job, by its full name, as seen from `room` (its own when left out); raises `JobNotFound`."""
-        return JobItem.model_validate(await self.request("GET", job_path(full_name, room)))
+        return read(JobItem, await self.request("GET", job_path(full_name, room)))
 
     def workers(self, *, room: str | None = None, limit: int | None = None, offset: int = 0) -> Listing[WorkerItem]:
         """Return the workers, newest first; with `room` those alone that serve a job which is seen from it."""
@@ -105,7 +106,7 @@ class Queries(Requester):
 
     async def worker(self, worker_id: GivenId) -> WorkerItem:
         """Return one worker; raises `WorkerNotFound`."""
-        return WorkerItem.model_validate(await self.request("GET", f"/v1/workers/{path_part(worker_id)}"))
+        return read(WorkerItem, await self.request("GET", f"/v1/workers/{path_part(worker_id)}"))
 
     def targets(
         self,
@@ -123,7 +124,7 @@ class Queries(Requester):
     async def target(self, name: str, *, room: str = "@global") -> TargetItem:
         """Return one target: what holds it and why, and who waits; raises `TargetNotFound`."""
         path = f"/v1/rooms/{path_part(room)}/targets/{path_part(name)}"
-        return TargetItem.model_validate(await self.request("GET", path))
+        return read(TargetItem, await self.request("GET", path))
 
     async def artifacts(self, task_id: GivenId, *, run: int | None = None) -> "builtins.list[ArtifactItem]":
         """Return all that the task's runs, or one of them, have stored: the last run's first, each run's by name.
@@ -157,17 +158,18 @@ class Queries(Requester):
         `room` and `job` (its full name) narrow it. A group's id stands for its tasks in a filter: `failure:ID`.
         """
         answer = await self.request("GET", "/v1/failures", params={"room": room, "job": job})
-        return FailureGroups.model_validate(
-            {**answer, "items": [opened_texts(self.sealer, one) for one in answer["items"]]}
-        )
+        with reading():
+            return FailureGroups.model_validate(
+                {**answer, "items": [opened_texts(self.sealer, one) for one in answer["items"]]}
+            )
 
     async def stats(self) -> Stats:
         """Return totals over all jobs."""
-        return Stats.model_validate(await self.request("GET", "/v1/stats"))
+        return read(Stats, await self.request("GET", "/v1/stats"))
 
     async def whoami(self) -> Whoami:
         """Return whose token the client shows."""
-        return Whoami.model_validate(await self.request("GET", "/v1/whoami"))
+        return read(Whoami, await self.request("GET", "/v1/whoami"))
 
     def tokens(self, *, limit: int | None = None, offset: int = 0) -> Listing[TokenItem]:
         """Return everybody's tokens, newest first, without their secrets; superusers only."""
@@ -190,7 +192,7 @@ class Queries(Requester):
             body["scopes"] = scopes
         if expires_at is not None:
             body["expires_at"] = expires_at
-        return NewToken.model_validate(await self.request("POST", "/v1/tokens", body))
+        return read(NewToken, await self.request("POST", "/v1/tokens", body))
 
     async def revoke_token(self, token_id: GivenId) -> None:
         """Revoke a token, by its id; superusers only. Raises `RouteNotFound` when there is none of this id."""
@@ -198,4 +200,4 @@ class Queries(Requester):
 
     async def rotate_keys(self, *, revoke: bool = False) -> SigningKeys:
         """Sign temporary credentials with a new key; `revoke` ends all that were signed before. Superusers only."""
-        return SigningKeys.model_validate(await self.request("POST", "/v1/signing-keys", {"revoke": revoke}))
+        return read(SigningKeys, await self.request("POST", "/v1/signing-keys", {"revoke": revoke}))

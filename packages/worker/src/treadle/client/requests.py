@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from treadle.encryption.fields import opened_task
 from treadle.encryption.sealer import Sealer
 from treadle.errors import InvalidArguments
+from treadle.transport.answers import reading
 from treadle.values import plain_text
 from treadle.wire import names
 from treadle.wire.fields import Model
@@ -57,7 +58,8 @@ def job_path(full_name: str, room: str | None = None) -> str:
 
 def task_of(sealer: Sealer, answer: dict[str, Any]) -> TaskItem:
     """Return a task of a server's answer, what is encrypted in it opened where one of the sealer's keys fits."""
-    return TaskItem.model_validate(opened_task(sealer, answer))
+    with reading():
+        return TaskItem.model_validate(opened_task(sealer, answer))
 
 
 class Listing(Generic[M]):
@@ -169,9 +171,10 @@ class Requester:
     ) -> Listing[M]:
         async def read(where: Mapping[str, Any]) -> "Page[M]":
             answer = await self.request("GET", path, params={**(params or {}), **where})
-            if opened is not None and self.sealer.has_codec:
-                answer["items"] = [opened(self.sealer, item) for item in answer["items"]]
-            page: Page[M] = Page[model].model_validate(answer)  # type: ignore[valid-type]
+            with reading():
+                if opened is not None and self.sealer.has_codec:
+                    answer["items"] = [opened(self.sealer, item) for item in answer["items"]]
+                page: Page[M] = Page[model].model_validate(answer)  # type: ignore[valid-type]
             return page
 
         return Listing(read, limit=limit, offset=offset, by_cursor=by_cursor)

@@ -6,6 +6,8 @@ from copy import copy
 from typing import Any
 
 from treadle.errors import ConnectionFailed, TaskNotFound, TreadleError, problem_named
+from treadle.transport.answers import reading
+from treadle.values import brief
 from treadle.wire.fields import MOST_OF_REQUEST
 
 RawTask = dict[str, Any]
@@ -128,3 +130,15 @@ def _set_error(future: asyncio.Future[RawTask], error: TreadleError) -> None:
         # Each is raised where it is waited for: one for all would tell of everybody's places.
         future.set_exception(copy(error))
         future.exception()  # Read once, so that a future nobody waits for any more is not warned about.
+
+
+def receipts(answer: Any, number: int) -> list[RawTask]:
+    """Return what was answered of each task of a submit; raises `ConnectionLost` for what is no answer to so many."""
+    with reading():
+        answers: list[RawTask] = answer["tasks"]
+        if len(answers) != number:
+            raise ValueError(f"{len(answers)} receipts for {number} tasks")
+        for one in answers:
+            if one.get("problem") is None and not isinstance(one["id"], str):
+                raise TypeError(f"the id of a task is {brief(one['id'])}")
+        return answers

@@ -8,6 +8,7 @@ from treadle.client.options import seconds, template
 from treadle.client.requests import Listing, Requester, path_part, task_of
 from treadle.client.sealing import NamedJobs
 from treadle.encryption.fields import opened_schedule
+from treadle.transport.answers import reading
 from treadle.values import plain_request
 from treadle.wire.names import GLOBAL
 from treadle.wire.schedules import Missed, ScheduleItem
@@ -96,7 +97,8 @@ class Scheduling(Requester):
         return self._schedule_of(answer)
 
     def _schedule_of(self, answer: dict[str, Any]) -> ScheduleItem:
-        return ScheduleItem.model_validate(opened_schedule(self.sealer, answer))
+        with reading():
+            return ScheduleItem.model_validate(opened_schedule(self.sealer, answer))
 
 
 def schedule_path(room: str, name: str) -> str:

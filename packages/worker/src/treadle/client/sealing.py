@@ -8,6 +8,7 @@ from treadle.client.requests import Requester, job_path
 from treadle.encryption.fields import keys_of, sealed_payload
 from treadle.encryption.sealer import Sealer
 from treadle.errors import Forbidden, InvalidArguments, JobNotFound, NoCodec
+from treadle.transport.answers import read
 from treadle.wire.jobs import JobItem
 
 
@@ -58,7 +59,7 @@ class NamedJobs:
         known = self._known.get((job, room))
         if known is None:
             try:
-                known = JobItem.model_validate(await client.request("GET", job_path(job, room)))
+                known = read(JobItem, await client.request("GET", job_path(job, room)))
             except (JobNotFound, Forbidden):
                 # The server says of the submit itself what is wrong with it.
                 return payload

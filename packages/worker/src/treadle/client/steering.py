@@ -9,6 +9,7 @@ from treadle.client.requests import Requester, job_path, path_part, task_of
 from treadle.encryption.fields import SAID, keys_of, opened_step, sealed_message, sealed_words
 from treadle.errors import ConnectionLost, Forbidden, InvalidTaskTransition, JobNotFound, TaskConflict
 from treadle.ids import new_id, task_id_of
+from treadle.transport.answers import read
 from treadle.values import plain_request
 from treadle.wire.bulk import BulkResult
 from treadle.wire.ids import GivenId
@@ -71,7 +72,7 @@ class Steering(Requester):
         if data is not None and self.sealer.has_codec and (await self.get(task_id)).encrypted:
             body = sealed_message(self.sealer, task_id_of(task_id), name, body)
         sent = {"task_id": task_id_of(task_id), "name": name, **body}
-        return MessageItem.model_validate(await self.call("send", sent, resend=True))
+        return read(MessageItem, await self.call("send", sent, resend=True))
 
     async def steps(self, task_id: GivenId) -> list[StepItem]:
         """Return the steps that a task keeps, in the order in which they were kept; raises `TaskNotFound`."""
@@ -123,11 +124,11 @@ class Steering(Requester):
 
     async def pause_queue(self, full_name: str) -> JobItem:
         """Pause a queue, by its job's full name: nothing is claimed from it. Raises `JobNotFound`."""
-        return JobItem.model_validate(await self.call("job", {"job": full_name, "paused": True}))
+        return read(JobItem, await self.call("job", {"job": full_name, "paused": True}))
 
     async def resume_queue(self, full_name: str) -> JobItem:
         """Let a paused queue go on; raises `JobNotFound`."""
-        return JobItem.model_validate(await self.call("job", {"job": full_name, "paused": False}))
+        return read(JobItem, await self.call("job", {"job": full_name, "paused": False}))
 
     async def drain_worker(self, worker_id: GivenId) -> WorkerItem:
         """Ask a worker to take no more, end what it runs within its grace, hand back the rest, and end itself.
@@ -135,10 +136,10 @@ class Steering(Requester):
         It hears of it at once, or with its next heartbeat. Raises `WorkerNotFound`, also for one that is lost, and
         `Forbidden` for another user's.
         """
-        return WorkerItem.model_validate(await self.request("POST", f"/v1/workers/{path_part(worker_id)}/drain"))
+        return read(WorkerItem, await self.request("POST", f"/v1/workers/{path_part(worker_id)}/drain"))
 
     async def _act_on_many(self, action: Action, which: dict[str, Any]) -> BulkResult:
-        return BulkResult.model_validate(await self.call("actions", {"action": action, **which}, resend=False))
+        return read(BulkResult, await self.call("actions", {"action": action, **which}, resend=False))
 
     async def _sealed(self, task_id: GivenId, fields: dict[str, Any]) -> dict[str, Any]:
         """Return what is said of a task, sealed as the task wants it; which is asked only where there are keys."""
@@ -152,7 +153,7 @@ class Steering(Requester):
             # Who may not read the job is told by the server itself when a key of a limit is missing.
             with suppress(JobNotFound, Forbidden):
                 path = job_path(task["job_name"], task["room_id"])
-                keys = keys_of(JobItem.model_validate(await self.request("GET", path)))
+                keys = keys_of(read(JobItem, await self.request("GET", path)))
         return sealed_words(self.sealer, plain_request("edit", fields), keys)
 
     async def _act(self, task_id: GivenId, action: Action, **fields: Any) -> TaskItem:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from copy import copy
 from typing import Any
 
+from treadle.client.results import receipts
 from treadle.clock import monotonic
 from treadle.errors import (
     ConnectionLost,
@@ -92,7 +93,7 @@ class SubmitBatcher:
         fields = {"room": room, "tasks": [item for item, _ in batch], "wait": wait}
         asked, gathering = monotonic(), self._gathering
         try:
-            answers = (await self._send(fields))["tasks"]
+            answers = receipts(await self._send(fields), len(batch))
         except StoreUnavailable as error:
             # None of them is to blame: a half would be waited for as long.
             _refuse(batch, error)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from treadle.client.limiting import limit_path
 from treadle.errors import TreadleError
+from treadle.transport.answers import read
 from treadle.wire.amounts import in_seconds
 from treadle.wire.limits import LimitItem
 
@@ -34,7 +35,7 @@ async def _compare(
     task: "Task[..., Any]", limit: "Limit", request: Callable[[str, str], Awaitable[dict[str, Any]]]
 ) -> None:
     try:
-        known = LimitItem.model_validate(await request("GET", limit_path(task.job.room, limit.name)))
+        known = read(LimitItem, await request("GET", limit_path(task.job.room, limit.name)))
     except TreadleError as error:
         log.info("the limit %s can't be compared with what %s says: %s", limit.name, task.full_name, error)
         return

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from treadle.errors import (
     NOT_NOW,
     ConnectionFailed,
+    ConnectionLost,
     InvalidArguments,
     ProtocolMismatch,
     error_for,
 )
 from treadle.loops import in_thread
+from treadle.transport.answers import read, reading
 from treadle.transport.retries import QuietLog, delays
 from treadle.wire.artifacts import ArtifactItem, ArtifactUpload
 from treadle.wire.problems import Problem
@@ -120,10 +122,11 @@ class Uploader:
         self, key: tuple[str, int], content: "Content", body: dict[str, Any], check: Callable[[], None]
     ) -> ArtifactItem:
         _, plain = self._open()
-        announced = ArtifactUpload.model_validate(await self._announce(key, body))
+        announced = read(ArtifactUpload, await self._announce(key, body))
         if announced.stored is not None:
             return announced.stored
-        assert announced.put_url is not None
+        if announced.put_url is None:
+            raise ConnectionLost("the server's answer says neither where the file is to go nor that it is stored")
         headers = {**announced.headers, "Content-Length": str(body["content_length"])}
         pieces = _pieces(content.data, body["content_length"], check)
         to_bucket = announced.finish_url is not None
@@ -131,7 +134,8 @@ class Uploader:
         if announced.finish_url is not None:
             check()
             answer = await _send(plain, "POST", announced.finish_url, {}, None)
-        return ArtifactItem.model_validate_json(answer.content)
+        with reading():
+            return ArtifactItem.model_validate_json(answer.content)
 
     async def _announce(self, key: tuple[str, int], body: dict[str, Any]) -> Any:
         channel, _ = self._open()

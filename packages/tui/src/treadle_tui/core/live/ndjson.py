@@ -7,8 +7,9 @@ from typing import Any
 
 from treadle.encryption.fields import opened_task
 from treadle.encryption.sealer import Sealer
-from treadle.errors import ConnectionFailed, ProblemError, TreadleError
+from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError, TreadleError
 from treadle.filters import matches
+from treadle.transport.answers import reading
 from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import is_uuid
 from treadle_tui.core.live.feed import Event, Link, Lost, Opened, Pushed
@@ -107,7 +108,12 @@ class Stream:
                 return
             self.subscribed.set()
             if self._since is None:
-                self._since = {"stream": answer["stream"], "seq": answer["seq"]}
+                try:
+                    with reading():
+                        self._since = {"stream": answer["stream"], "seq": answer["seq"]}
+                except ConnectionLost as error:
+                    self._end(error)
+                    return
 
     async def _learn_names(self) -> bool:
         """Have the workers told, if the filter names one; return False when the connection was lost meanwhile."""

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError
+from treadle.transport.answers import read
 from treadle.wire.bulk import BulkResult
 from treadle.wire.status import Reason, Status
+from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.feed import Feed
@@ -85,10 +87,11 @@ class Executor:
             fields = {"if_versions": found} if (found := {key: insists[key] for key in ids if key in insists}) else {}
             try:
                 answer = await self._feed.request("actions", action=planned.verb, ids=ids, **fields)
+                done = read(BulkResult, answer)
             except FAILURES as error:
                 broken = error
                 break
-            results.append(as_done(planned, BulkResult.model_validate(answer), own))
+            results.append(as_done(planned, done, own))
         if broken is not None and not results:
             return not_done(planned.verb, broken)
         self._undo = undo_of(planned, results, self._model.clock.steady())
@@ -120,11 +123,11 @@ class Executor:
         answer = await self._feed.request(ask.op, **await self._as_stopped(ask.fields, undo.stopping))
         if ask.op != "actions":
             return BulkResult(action="edit", matched=1, changed=1)
-        done = BulkResult.model_validate(answer)
+        done = read(BulkResult, answer)
         if not (begun := begun_since(ask, done)):
             return done
         again = {**ask.fields, "ids": list(begun), "if_versions": begun}
-        return with_those(done, BulkResult.model_validate(await self._feed.request(ask.op, **again)))
+        return with_those(done, read(BulkResult, await self._feed.request(ask.op, **again)))
 
     async def _as_stopped(self, fields: Mapping[str, Any], stopping: Mapping[str, int]) -> Mapping[str, Any]:
         """Return the request with the versions that the workers' stops have given to what was running."""
@@ -137,11 +140,11 @@ class Executor:
     async def _stopped(self, key: str, version: int) -> int:
         """Return the version of a task that was to pause: the next one, once its worker has stopped it."""
         try:
-            task = await self._feed.request("get", id=key)
+            task = read(TaskItem, await self._feed.request("get", id=key))
         except ProblemError:
             return version  # The undo's own answer tells what became of it.
-        is_stopped = task["status"] == Status.PAUSED and task.get("reason") in _STOPPED
-        return version + 1 if is_stopped and task["version"] == version + 1 else version
+        is_stopped = task.status is Status.PAUSED and task.reason in _STOPPED
+        return version + 1 if is_stopped and task.version == version + 1 else version
 
     async def rerun(self, task: TaskRef, step: str | None) -> Report:
         """Run an ended task again from a step on, or from its start: what it had kept from there on is forgotten."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from treadle.encryption.fields import shown_texts
 from treadle.errors import FlowNotFound, ProblemError
+from treadle.transport.answers import reading
 from treadle.wire.flows import FlowView
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.flow import is_open
@@ -74,8 +75,9 @@ class FlowReader:
             self._is_asking = False
         self._gone_in = None
         self._took = self._model.clock.steady() - self._asked_at
-        tasks = [shown_texts(self._model.sealer, task) for task in answer["tasks"]]
-        self.view = FlowView.model_validate({**answer, "tasks": tasks})
+        with reading():
+            tasks = [shown_texts(self._model.sealer, task) for task in answer["tasks"]]
+            self.view = FlowView.model_validate({**answer, "tasks": tasks})
         self._seen = self._signs(counts)
 
     def usual(self) -> dict[str, float]:

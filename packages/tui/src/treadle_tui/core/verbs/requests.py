@@ -7,6 +7,7 @@ from typing import Any
 
 from treadle.encryption.fields import keys_of, opened_task, sealed_message, sealed_words
 from treadle.errors import InvalidArguments, NoCodec, TaskNotFound
+from treadle.transport.answers import read, reading
 from treadle.values import plain_request
 from treadle.wire.bulk import Frozen
 from treadle.wire.filters import TaskFilter
@@ -48,11 +49,13 @@ class TaskRequests:
         Raises `ProblemError` or `ConnectionFailed`.
         """
         chosen = wanted.model_dump(mode="json", exclude_none=True)
-        return Frozen.model_validate(await self._feed.request("freeze", filter=chosen, order=order))
+        return read(Frozen, await self._feed.request("freeze", filter=chosen, order=order))
 
     async def fetch(self, key: str) -> TaskItem:
         """Return the whole task as it is now. Raises `ProblemError` or `ConnectionFailed`."""
-        return TaskItem.model_validate(opened_task(self._model.sealer, await self._feed.request("get", id=key)))
+        answer = await self._feed.request("get", id=key)
+        with reading():
+            return TaskItem.model_validate(opened_task(self._model.sealer, answer))
 
     async def gather(self, keys: Sequence[str]) -> Gathered:
         """Return the whole tasks in this order; those that are gone by now are counted.
@@ -79,7 +82,8 @@ class TaskRequests:
             return task, None
         answer = await self._feed.request("steps", id=key, offset=task.steps - 1)
         # A rerun may have cleared them meanwhile.
-        return task, StepItem.model_validate(answer["items"][-1]) if answer["items"] else None
+        with reading():
+            return task, StepItem.model_validate(answer["items"][-1]) if answer["items"] else None
 
     async def send(self, task: TaskItem, draft: Draft) -> Report:
         """Send a task a message, which is one that can be read."""
@@ -92,10 +96,10 @@ class TaskRequests:
             message = {**plain_request("send", {"data": data}), "id": draft.id}
             if task.encrypted:
                 message = sealed_message(self._model.sealer, task.id, name, message)
-            answer = await self._feed.request("send", task_id=task.id, name=name, **message)
+            answer = read(MessageItem, await self._feed.request("send", task_id=task.id, name=name, **message))
         except (*FAILURES, NoCodec, InvalidArguments) as error:
             return not_done("send", error)
-        then = "received" if MessageItem.model_validate(answer).received else "it waits until the task receives it"
+        then = "received" if answer.received else "it waits until the task receives it"
         return Report(f"sent {clean(name, limit=100)} to {short_id(task.id)}: {then}", ok=True)
 
     async def save(self, task: TaskItem, changes: Changes, *, copy_id: str) -> Report:
@@ -111,7 +115,7 @@ class TaskRequests:
 
     async def _edit(self, task: TaskItem, changes: Changes) -> Report:
         answer = await self._feed.request("edit", id=task.id, if_version=task.version, **self._sealed(task, changes))
-        back: dict[str, Any] = {"id": task.id, "if_version": answer["version"]}
+        back: dict[str, Any] = {"id": task.id, "if_version": read(TaskItem, answer).version}
         back |= self._sealed(task, former(task, changes))
         self._executor.remember("edited back", Ask("edit", back))
         return Report(f"changed {', '.join(changes)} of {short_id(task.id)}", ok=True)
@@ -119,7 +123,8 @@ class TaskRequests:
     async def _copy(self, task: TaskItem, changes: Changes, copy_id: str) -> Report:
         copy = {"id": copy_id, **self._sealed(task, copy_of(task, changes))}
         answer = await self._feed.request("submit", room=task.room_id, tasks=[copy])
-        new = TaskItem.model_validate(answer["tasks"][0])
+        with reading():
+            new = TaskItem.model_validate(answer["tasks"][0])
         cancel = {"action": "cancel", "ids": [new.id], "if_versions": {new.id: new.version}}
         self._executor.remember("cancelled", Ask("actions", cancel))
         return Report(f"submitted {short_id(new.id)}, like {short_id(task.id)} but for {', '.join(changes)}", ok=True)
