@@ -224,3 +224,54 @@ async def test_a_server_without_sockets_is_told_apart_from_one_that_is_away() ->
             with pytest.raises(ConnectionFailed, match="502") as error:
                 await session.call("ping")
             assert not isinstance(error.value, SocketRefused)
+
+
+@pytest.mark.parametrize("said", ["<html>", '{"items": [{"push": "result"}]}', '{"items": [{"re": [], "ok": {}}]}'])
+async def test_what_can_not_be_read_each_time_fails_who_waits_so_that_plain_http_may_do(
+    said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As behind something that spoils frames: the connection was made anew for ever, and nobody was told."""
+
+    async def spoil(ws: ServerConnection) -> None:
+        await ws.recv()
+        await ws.send(to_json({"items": [{"re": 0, "ok": HELLO}]}), text=True)
+        await ws.recv()
+        await ws.send(said)
+        await ws.wait_closed()
+
+    async with serve(spoil, "127.0.0.1", 0) as server, asyncio.TaskGroup() as group:
+        port = next(iter(server.sockets)).getsockname()[1]
+        session = Session((f"http://127.0.0.1:{port}",), "secret", on_push=lambda item: item["tasks"])
+        group.create_task(session.run())
+        with pytest.raises(SocketRefused, match=r"can't be read|is no frame"):
+            await session.call("get", {"id": "x"})
+        await session.close()
+    assert [record.exc_info for record in caplog.records] == [None]
+
+
+async def test_a_request_over_which_each_connection_breaks_fails_when_its_patience_is_over() -> None:
+    """It was sent again for ever."""
+
+    async def breaks(ws: ServerConnection) -> None:
+        await ws.recv()
+        await ws.send(to_json({"items": [{"re": 0, "ok": HELLO}]}), text=True)
+        await ws.recv()
+        ws.transport.abort()
+
+    async with serve(breaks, "127.0.0.1", 0) as server, asyncio.TaskGroup() as group:
+        port = next(iter(server.sockets)).getsockname()[1]
+        session = Session((f"http://127.0.0.1:{port}",), "secret", on_push=lambda _: None, patience=0)
+        group.create_task(session.run())
+        with pytest.raises(ConnectionLost, match="the connection broke before the answer came"):
+            await session.call("get", {"id": "x"})
+        await session.close()
+
+
+@pytest.mark.parametrize("told", [None, "16", [], {}])
+async def test_who_greets_without_a_number_of_bytes_is_no_treadle_server(told: Any) -> None:
+    """Each request was tried for ever."""
+    async with fake_server(echo) as server:
+        server.hello = {**HELLO, "max_bytes": told}
+        async with session_to(server) as session:
+            with pytest.raises(SocketRefused, match="no Treadle server's"):
+                await session.call("get", {"id": "x"})

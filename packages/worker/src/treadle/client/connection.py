@@ -25,6 +25,7 @@ from treadle.errors import (
 )
 from treadle.forks import process_number
 from treadle.loops import in_turn
+from treadle.transport.answers import reading
 from treadle.transport.bearer import Bearer
 from treadle.transport.retries import QuietLog, delays, may_be_resent
 
@@ -315,8 +316,10 @@ class Connection:
         if not self.is_plain:
             with contextlib.suppress(SocketRefused):
                 answer = await self._socket().call("await", {"ids": ids})
-                # Older servers do not say.
-                if missed := self.waiters.miss(answer.get("missing", ())):
+                with reading():
+                    # Older servers do not say.
+                    missing = list(map(str, answer.get("missing", ())))
+                if missed := self.waiters.miss(missing):
                     await self._socket().call("unawait", {"ids": missed})
                 return
         self._polls.begin(ids)

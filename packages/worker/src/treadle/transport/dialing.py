@@ -134,8 +134,8 @@ async def _greet(ws: ClientConnection, client: str | None) -> dict[str, Any]:
         if "problem" in item:
             error = error_for(problem_of(item["problem"]))
             raise ConnectionFailed(error.problem.title) if isinstance(error, NOT_NOW) else error
-        if isinstance(item.get("ok"), dict):
-            greeting: dict[str, Any] = item["ok"]
+        # Older servers do not say how much they take.
+        if isinstance(greeting := item.get("ok"), dict) and isinstance(greeting.get("max_bytes", MAX_FRAME), int):
             return greeting
     raise SocketRefused(f"a websocket that is no Treadle server's: its first frame answers no hello: {message[:200]!r}")
 
@@ -183,3 +183,8 @@ def close_error(ws: ClientConnection) -> TreadleError | None:
     if ws.close_code == 4400:
         return ProtocolMismatch(f"the server refused a frame: {reason}; are its version and this one's compatible?")
     return None
+
+
+def better(one: TreadleError, other: TreadleError) -> TreadleError:
+    """Return what is more to go by: somebody who may be reached over plain HTTP, or else the later of the two."""
+    return one if isinstance(one, SocketRefused) else other

@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Callable, Coroutine, Iterator
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed
@@ -27,9 +26,11 @@ from treadle.errors import (
     problem_of,
 )
 from treadle.transport.addresses import shuffled
+from treadle.transport.answers import reading
 from treadle.transport.bearer import Bearer, Refusals, Way, bearer_of
-from treadle.transport.dialing import MAX_FRAME, OPENING, Connection, close_error, dial, items_of
+from treadle.transport.dialing import MAX_FRAME, OPENING, Connection, better, close_error, dial, items_of
 from treadle.transport.older_servers import is_older, without
+from treadle.transport.open_requests import LOST, OpenRequest
 from treadle.transport.retries import QuietLog, delays
 from treadle.values import encoded
 from treadle.wire.amounts import in_seconds
@@ -50,24 +51,12 @@ STEADY = 1.0
 FIRST_OPENING = 5.0
 """Seconds that each of several addresses has at first: a process that was stopped takes connections, and no more."""
 
-LOST = "the connection broke before the answer came: look whether it was done before you try again"
-
 ROUND = 10.0
 """Seconds in which all addresses are tried for the socket, where plain HTTP does meanwhile (at least 2.5 for each)."""
 
 log: logging.Logger = logging.getLogger("treadle.session")
 
 Push = Callable[[dict[str, Any]], None]
-
-
-@dataclass(slots=True)
-class _OpenRequest:
-    item: dict[str, Any]
-    future: asyncio.Future[Any]
-    resend: bool
-    bound: bool
-    asked: float
-    sent: bool = False
 
 
 class Session:
@@ -98,6 +87,7 @@ class Session:
         self._urls = shuffled(urls)
         self._bearer = bearer_of(token)
         self._refusals = Refusals(self._bearer, urls)
+        self._odd = QuietLog(log)
         self._on_push = on_push
         self._on_connect = on_connect
         self._on_disconnect = on_disconnect
@@ -107,7 +97,7 @@ class Session:
         self._client = client
         self._ws: Connection | None = None
         self._next = 1
-        self._pending: dict[int, _OpenRequest] = {}
+        self._pending: dict[int, OpenRequest] = {}
         self._outbox: list[int] = []
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
@@ -152,7 +142,7 @@ class Session:
         n = self._next
         self._next += 1
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._pending[n] = _OpenRequest({"op": op, "n": n, **(fields or {})}, future, resend, bound, monotonic())
+        self._pending[n] = OpenRequest({"op": op, "n": n, **(fields or {})}, future, resend, bound, monotonic())
         self._outbox.append(n)
         self._wake.set()
         try:
@@ -230,10 +220,10 @@ class Session:
                 async with asyncio.timeout(limit):
                     ws, self.hello = await self._dial(url)
             except ConnectionFailed as failed:
-                error = _better(error, failed)
+                error = better(error, failed)
             except TimeoutError:
                 late = f"{url} opened no session within {in_seconds(limit or OPENING)}"
-                error = _better(error, SocketRefused(late, is_silent=True))
+                error = better(error, SocketRefused(late, is_silent=True))
             except (ProblemError, ProtocolMismatch) as refused:
                 refusal = refused
             except Exception as odd:  # noqa: BLE001 - an address that can't even be tried must not end the others' turn
@@ -267,10 +257,11 @@ class Session:
             try:
                 return await dial(way, self._client)
             except ConnectionFailed as failed:
-                error = _better(error, failed)
+                error = better(error, failed)
         raise error
 
     async def _serve(self, ws: Connection) -> None:
+        odd: SocketRefused | None = None
         self._ws = ws
         self._outbox = sorted(self._pending)
         self._wake.set()
@@ -282,8 +273,9 @@ class Session:
                 await self._read(ws)
                 for helper in helpers:
                     helper.cancel()
-        except* SocketRefused as strange:
-            log.warning("%s; connecting anew", strange.exceptions[0])
+        except* ConnectionFailed as strange:
+            odd = SocketRefused(str(strange.exceptions[0]))
+            self._odd.say(odd, "connecting anew")
         except* Exception:
             # A defect, or a server that doesn't speak as documented: neither ends who goes on with another connection.
             log.exception("the session's connection is given up, and made anew")
@@ -296,15 +288,20 @@ class Session:
         if fatal is not None and not self._closing and self._is_final(fatal):
             raise fatal
         self._lose(too_large=ws.close_code == 1009)
+        if odd is not None:
+            # The next connection may bring the same: what plain HTTP can do does not wait for it.
+            self._fail(odd)
 
     async def _read(self, ws: Connection) -> None:
         with contextlib.suppress(ConnectionClosed):
             while True:
-                for item in items_of(await ws.recv()):
-                    if (n := item.get("re")) is not None:
-                        self._answer(n, item)
-                    elif "push" in item:
-                        self._on_push(item)
+                frame = await ws.recv()
+                with reading():
+                    for item in items_of(frame):
+                        if (n := item.get("re")) is not None:
+                            self._answer(n, item)
+                        elif "push" in item:
+                            self._on_push(item)
 
     def _answer(self, n: int, item: dict[str, Any]) -> None:
         request = self._pending.get(n)
@@ -366,7 +363,7 @@ class Session:
                 continue
             if too_large:
                 request.future.set_exception(_too_large("more than the server takes"))
-            elif request.bound or not request.resend:
+            elif request.is_lost(self._patience):
                 request.future.set_exception(ConnectionLost(LOST))
 
     def _fail(self, error: TreadleError) -> None:
@@ -383,11 +380,6 @@ class Session:
             self._ended = error
             self._fail(error)
             self._room.set()
-
-
-def _better(one: TreadleError, other: TreadleError) -> TreadleError:
-    """Return what is more to go by: somebody who may be reached over plain HTTP, or else the later of the two."""
-    return one if isinstance(one, SocketRefused) else other
 
 
 def _too_large(seen: str) -> PayloadTooLarge:
