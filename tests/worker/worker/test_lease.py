@@ -112,3 +112,15 @@ async def test_code_that_goes_on_though_it_was_told_to_stop_is_told_of(
             await until(lambda: f"task {handle.id}, run 0, of {stubborn.full_name} was told to stop" in caplog.text)
         finally:
             released.set()
+
+
+@pytest.mark.parametrize("answer", [7, {"gone": 7}, {"taken_until": [{}]}, {"idle_beat_seconds": "soon"}])
+async def test_an_answer_to_a_heartbeat_that_can_not_be_read_is_told_and_the_next_one_is_sent(
+    answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended the heartbeats for good: the worker went on, and lost each lease."""
+    leases = Leases(lambda _: asyncio.sleep(0, answer))
+
+    assert await leases.beat() is False
+
+    assert "no heartbeat: the server's answer can't be read" in caplog.text

@@ -123,3 +123,38 @@ async def test_a_job_is_registered_in_its_room_whatever_that_means_in_a_path(
     opened = await HttpLink(http).open({"worker": {}, "jobs": [{"room": room, **double.registration(Settings())}]})
 
     assert [job["room_id"] for job in opened["jobs"]] == [room]
+
+
+async def test_an_answer_to_a_claim_that_can_not_be_read_or_comes_at_once_is_asked_for_again_behind_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first ended the claims with a traceback, to begin anew at once; the second was asked for without a pause."""
+    pauses: list[float] = []
+    answers: list[list[dict[str, Any]]] = [[], [], [{"id": "without a run"}], []]
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    class QuickLink(HttpLink):
+        async def claim(self, count: int, *, wait: float = CLAIM_WAIT) -> list[dict[str, Any]]:
+            return answers.pop()
+
+        async def return_strange(self, held: Container[RunKey]) -> None: ...
+
+    class FreeRunner(Runner):
+        free = 1
+
+        def __init__(self) -> None:
+            self.freed = asyncio.Event()
+            self.freed.set()
+
+        def take(self, claims: list[dict[str, Any]], since: float) -> None:
+            assert not [claim["run_id"] for claim in claims]
+
+    poll = Poll(QuickLink(HttpChannel(("http://unused.invalid",), None)), FreeRunner(), (), leaves=lambda: not answers)
+    monkeypatch.setattr("treadle.worker.link.asyncio.sleep", pause)
+
+    await poll.run()
+
+    assert len(pauses) == 4
+    assert pauses[-1] > pauses[0]

@@ -10,6 +10,7 @@ from treadle.clock import monotonic
 from treadle.errors import (
     NOT_NOW,
     ConnectionFailed,
+    ConnectionLost,
     ProblemError,
     SocketRefused,
     TreadleError,
@@ -17,6 +18,7 @@ from treadle.errors import (
     WorkerNotFound,
 )
 from treadle.ids import new_worker_id
+from treadle.transport.answers import reading
 from treadle.transport.bearer import Refusals
 from treadle.transport.retries import QuietLog, delays
 from treadle.transport.session import Session
@@ -265,17 +267,26 @@ class Connector:
             except NOT_NOW as error:
                 self._waits.say(f"the server does not take the worker yet: {error}", "trying again")
             else:
-                break
+                try:
+                    self._take_answer(answer, sent)
+                except ConnectionLost as error:
+                    self._waits.say(f"the worker is not open yet: {error}", "trying again")
+                else:
+                    break
             await asyncio.sleep(delay)
         self._link = link
-        self.reports_at_once = answer.get("reports_at_once", AT_ONCE)
-        self._leases.apply(answer, sent)
         self.has_opened = True
         self._online.set()
         self._runner.start_waiting()
-        self._config.names.compare(answer.get("jobs", ()))
         log.info("worker %s is open for %s", self.worker_id, counted(len(self._config.tasks), "job"))
         self._on_open(self.worker_id)
+
+    def _take_answer(self, answer: dict[str, Any], sent: float) -> None:
+        """Do what the answer to an opening says; raises `ConnectionLost` when it can't be read."""
+        with reading():
+            self.reports_at_once = max(1, int(answer.get("reports_at_once", AT_ONCE)))
+            self._config.names.compare(answer.get("jobs", ()))
+            self._leases.apply(answer, sent)
 
     def _opening(self) -> dict[str, Any]:
         return self._config.opening(self.worker_id, self._leases.refs(), draining=self._leases.is_draining)

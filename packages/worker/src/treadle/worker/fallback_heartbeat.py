@@ -15,6 +15,7 @@ from pydantic_core import from_json, to_json
 
 from treadle.clock import monotonic
 from treadle.errors import TreadleError, error_for
+from treadle.transport.answers import reading
 from treadle.transport.bearer import Bearer, Way, bearer_of
 from treadle.transport.retries import QuietLog
 from treadle.wire.problems import Problem
@@ -78,14 +79,15 @@ class FallbackHeartbeat:
         for way in self._ways():
             try:
                 answer = self._patch(way, f"/v1/workers/{self._worker_id()}", body)
+                if answer is None:
+                    continue  # another server may be well
+                with reading():
+                    # At once: the loop, which is blocked, can't, and a target's code is ended by what is noted.
+                    self._leases.note(answer, sent)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 self._waits.say(f"no heartbeat over HTTP at {way.url} either: {error}", "trying again")
                 self._disconnect(way)
                 continue
-            if answer is None:
-                continue  # another server may be well
-            # Noted at once: the loop, which is blocked, can't, and a target's code is ended by what is noted.
-            self._leases.note(answer, sent)
             self._apply(answer, sent)
             return
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from treadle.clock import monotonic
 from treadle.errors import TreadleError
 from treadle.ids import RunKey
+from treadle.transport.answers import reading
 from treadle.transport.retries import QuietLog
 from treadle.wire.amounts import in_seconds
 from treadle.wire.runs import runs_without_cost
@@ -205,6 +206,8 @@ class Leases:
         try:
             async with asyncio.timeout(SILENCE):
                 answer = await self._beat(self.body(*only))
+            with reading():
+                self.apply(answer, sent)
         except TimeoutError:
             self._waits.say(f"no heartbeat: the server did not answer within {in_seconds(SILENCE)}", "trying again")
             self._on_silence()
@@ -213,7 +216,6 @@ class Leases:
             self._waits.say(f"no heartbeat: {error}", "trying again")
             return False
         self._waits.over()
-        self.apply(answer, sent)
         return True
 
     def apply(self, answer: dict[str, Any], sent: float) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError
 from treadle.ids import RunKey, new_id
-from treadle.transport.retries import HoldCut, QuietLog, delays
+from treadle.transport.answers import reading
+from treadle.transport.retries import LEAST_HELD, HoldCut, QuietLog, delays
 from treadle.transport.session import Session
 from treadle.wire.amounts import counted
 from treadle.wire.names import path_part
@@ -150,11 +151,12 @@ class HttpLink:
     async def return_strange(self, held: Container[RunKey]) -> None:
         """Hand back what was claimed for the worker by requests whose answer was lost; `held` is what it holds."""
         worker = await self._ask("GET", f"/v1/workers/{self._worker_id}")
-        strange = [
-            {"task_id": run["task_id"], "run_id": run["run_id"]}
-            for run in worker["running"]
-            if (run["task_id"], run["run_id"]) not in held
-        ]
+        with reading():
+            strange = [
+                {"task_id": run["task_id"], "run_id": run["run_id"]}
+                for run in worker["running"]
+                if (run["task_id"], run["run_id"]) not in held
+            ]
         if strange:
             log.info("%s whose answer was lost: handed back", counted(len(strange), "claim"))
             await self.give_back(strange)
@@ -272,7 +274,7 @@ class Poll:
             self._runner.freed.clear()
             while not self._leaves() and (count := self._runner.free) > 0:
                 try:
-                    await self._turn(count)
+                    is_well = await self._turn(count)
                 except HoldCut as cut:
                     # What it may have claimed all the same is looked for before the next one.
                     self._wait, self._looks_at = cut.shorter, monotonic()
@@ -286,14 +288,19 @@ class Poll:
                         raise
                     quiet.say(f"no claim: {error}", "trying again")
                 else:
-                    waits = delays()
-                    continue
+                    if is_well:
+                        waits = delays()
+                        continue
                 await asyncio.sleep(next(waits))
 
-    async def _turn(self, count: int) -> None:
+    async def _turn(self, count: int) -> bool:
+        """Claim; return whether the next claim needs no pause before it: there was one, or the server has waited."""
         asked = monotonic()
         if asked >= self._looks_at:
             await self._link.return_strange(self._held)
             asked = monotonic()
             self._looks_at = asked + LOOKS
-        self._runner.take(await self._link.claim(count, wait=self._wait), asked)
+        claims = await self._link.claim(count, wait=self._wait)
+        with reading():
+            self._runner.take(claims, asked)
+        return bool(claims) or monotonic() - asked >= LEAST_HELD
