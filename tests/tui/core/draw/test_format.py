@@ -1,5 +1,7 @@
 """Numbers, ages, bars and sparklines are short, aligned and honest."""
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.format import (
     age,
     bar,
+    clock,
     lasted,
     number,
     one_line,
@@ -128,3 +131,12 @@ def test_a_history_is_spread_over_the_room_there_is_whole_and_evenly() -> None:
     assert spread([1, 2], 5) == [1, 1, 1, 2, 2]
     assert spread([None, None, 4, None], 2) == [None, 4]
     assert spread([], 5) == []
+
+
+def test_an_instant_at_an_end_of_the_years_is_written_and_ends_nothing() -> None:
+    """As a server may have it where it means for ever: no zone leads beyond it, and the dashboard ended over it."""
+    for instant in (
+        datetime.max.replace(tzinfo=timezone(timedelta(hours=-14))),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
+    ):
+        assert clock(instant) in {"23:59:59", "00:00:00"}

@@ -155,7 +155,15 @@ def _encoded(value: object, limit: int) -> str:
 
 def clock(instant: datetime | None) -> str:
     """Return an instant's time of day in the local zone, `14:03:22`."""
-    return "-" if instant is None else instant.astimezone().strftime("%H:%M:%S")
+    return "-" if instant is None else local(instant).strftime("%H:%M:%S")
+
+
+def local(instant: datetime) -> datetime:
+    """Return an instant in the local zone; at an end of the years, which no zone leads beyond, as it was given."""
+    try:
+        return instant.astimezone()
+    except (OverflowError, ValueError, OSError):
+        return instant
 
 
 def short_id(task_id: str) -> str:

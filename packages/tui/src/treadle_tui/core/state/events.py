@@ -12,6 +12,7 @@ from treadle.filters import matches
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import MOST_RECENT
 from treadle.wire.status import LEASED, TERMINAL
+from treadle_tui.core.draw.format import local
 
 KEPT = 5_000
 """How many events are kept: half an hour at three a second, and some 20 MB."""
@@ -93,7 +94,7 @@ class EventLog:
 
     def _reload(self, push: Mapping[str, Any], now: datetime) -> None:
         if self.rows:
-            missed = f"after {self.rows[-1].at.astimezone():%H:%M:%S}"
+            missed = f"after {local(self.rows[-1].at):%H:%M:%S}"
             note = "the server no longer keeps what happened in between"
             gap = EventRow(id=f"gap.{self.taken}", at=now, kind="gap", subject="", name=missed, note=note)
             self._append(gap)

@@ -8,7 +8,7 @@ from treadle.wire.runs import LogItem
 from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.tasks import RunItem, TaskEvent
 from treadle_tui.core.draw.documents import Document, TextLines, shortened
-from treadle_tui.core.draw.format import clock
+from treadle_tui.core.draw.format import clock, local
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.json_lines import JsonLines
 from treadle_tui.core.draw.text import Span, Spans, Tone
@@ -146,7 +146,7 @@ def _events(detail: TaskDetail, glyphs: Glyphs) -> list[Spans]:
     head: list[Spans] = [(Span(left_out, "warn"),)] if detail.steps_left_out else []
     return head + [
         (
-            Span(f" {event.at.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3] + " ", "dim"),
+            Span(f" {local(event.at):%Y-%m-%d %H:%M:%S.%f}"[:-3] + " ", "dim"),
             Span(f"{event.kind:<10}", _KINDS.get(event.status or event.kind, "bold")),
             Span("  ".join(_more(event, glyphs)), "dim"),
         )
