@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from copy import copy
 from typing import Any
 
-from treadle.errors import ConnectionFailed, TaskNotFound, TreadleError, problem_named
+from treadle.errors import ConnectionFailed, ConnectionLost, TaskNotFound, TreadleError, problem_named
 from treadle.transport.answers import reading
 from treadle.values import brief
 from treadle.wire.fields import MOST_OF_REQUEST
@@ -136,9 +136,10 @@ def receipts(answer: Any, number: int) -> list[RawTask]:
     """Return what was answered of each task of a submit; raises `ConnectionLost` for what is no answer to so many."""
     with reading():
         answers: list[RawTask] = answer["tasks"]
-        if len(answers) != number:
-            raise ValueError(f"{len(answers)} receipts for {number} tasks")
-        for one in answers:
-            if one.get("problem") is None and not isinstance(one["id"], str):
-                raise TypeError(f"the id of a task is {brief(one['id'])}")
-        return answers
+        is_told = len(answers) == number and all(one.get("problem") or isinstance(one["id"], str) for one in answers)
+    if not is_told:
+        raise ConnectionLost(
+            f"the server's answer can't be read ({brief(answers)} are no receipts for {number}): are its version and"
+            " this one's compatible?"
+        )
+    return answers
